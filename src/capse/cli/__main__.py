@@ -1,0 +1,5 @@
+"""``python -m capse.cli``."""
+
+from capse.cli import main
+
+main()

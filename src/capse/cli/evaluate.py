@@ -1,0 +1,59 @@
+"""capse evaluate: rank the triples of a split with a trained model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    data: Annotated[str | None, typer.Option(help="Another dataset or folder in the run's vocabulary.")] = None,
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    raw: Annotated[bool, typer.Option("--raw", help="Let other known triples compete too.")] = False,
+    memory: Annotated[int | None, typer.Option(metavar="MIB", help="Memory for scores; chosen by itself.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, breakdowns included.")] = False,
+) -> None:
+    """Rank both sides of every triple, optimistic, realistic, pessimistic and expected figures side by side."""
+    from rich.console import Console
+
+    from capse.cli.display import errors, metrics_table, progress_bar
+    from capse.errors import SettingsError
+    from capse.graph.predictor import LinkPredictor
+
+    if memory is not None and memory < 1:
+        raise SettingsError(f"--memory is {memory}", "give a number of MiB, 1 or more")
+    predictor = LinkPredictor.load(run, device)
+    with progress_bar() as bar:
+        task = bar.add_task("ranking", total=None, speed="")
+        result = predictor.evaluate(
+            split,
+            data,
+            filtered=not raw,
+            memory=None if memory is None else memory * 2**20,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    if as_json:
+        typer.echo(json.dumps(result.to_json(), ensure_ascii=False))
+    else:
+        console = Console(highlight=False)
+        kind = "filtered" if result.filtered else "raw"
+        title = f"{result.dataset}, {result.split}: {result.triples:,} triples, {kind} ranks"
+        console.print(metrics_table(title, result.metrics["both"]))
+        realistic = {side: result.metrics[side]["realistic"] for side in ("head", "tail")}
+        console.print(metrics_table("realistic, by the side asked for", realistic))
+        low, high = result.intervals["both"]["realistic"]["mrr"]
+        console.print(f"realistic MRR, 95 % bootstrap interval: {low:.4f} to {high:.4f}")
+        console.print(
+            f"{result.unseen_triples:,} triples have an entity that training never saw; they are included. "
+            f"{result.seconds:.1f} s."
+        )
+    for warning in result.warnings:
+        errors.print(f"warning: {warning}", markup=False)

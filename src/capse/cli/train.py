@@ -1,0 +1,53 @@
+"""capse train: train a model on a graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def train(
+    out: Annotated[Path, typer.Option(help="The run folder to write.")],
+    recipe: Annotated[str | None, typer.Argument(help="A YAML file or the name of a shipped recipe.")] = None,
+    data: Annotated[str | None, typer.Option(help="A dataset's name, or a folder with train.*")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model's name; its shipped recipe is used if none is given.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be repeated."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
+) -> None:
+    """Train a model on a graph.
+
+    Ctrl-C stops cleanly; --resume goes on and ends with the same weights as if nothing had happened.
+    """
+    from capse.cli.display import TrainingProgress
+    from capse.errors import SettingsError
+    from capse.experiments.fit import fit
+    from capse.experiments.recipe import load_recipe
+    from capse.graph.predictor import load_run_graph
+    from capse.runs.folder import RunFolder
+
+    run = RunFolder(out)
+    begun = resume and run.recipe.is_file()
+    if begun and recipe is None and model is None:
+        resolved = load_recipe(run.recipe, overrides=settings)
+    else:
+        resolved = load_recipe(recipe, model=model, overrides=settings)
+    source = data or (load_run_graph(run) if begun else resolved.data)
+    if source is None:
+        raise SettingsError("no data is named", "give --data with a dataset's name or a folder")
+    with TrainingProgress(resolved.training.epochs, resolved.validation.metric) as progress:
+        try:
+            fit(source, resolved, out=out, resume=resume, listener=progress)
+        except KeyboardInterrupt:
+            progress.message(f"stopped; continue with: capse train --resume --out {out}")
+            raise typer.Exit(130) from None
+    typer.echo(str(out))

@@ -1,0 +1,73 @@
+"""Every exception a user can meet.
+
+CapseError                 something the user can put right; the command line prints one line and exits with status 2
+├── DataError              a file of triples, names or vectors cannot be read as what it claims to be
+├── UnknownNameError       an entity, relation, dataset, model or metric that does not exist, with the nearest that do
+├── SettingsError          a recipe, a --set option or an argument that makes no sense
+├── RunError               a run folder that is missing, damaged, unfinished or of another version
+├── StorageError           the disk is full or a folder cannot be written
+├── DownloadError          a dataset could not be fetched, or is not what it should be
+└── MissingExtraError      an optional dependency is needed and absent
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CapseError(Exception):
+    """Something the user can put right.
+
+    ``message`` says what is wrong and where, ``remedy`` what to do about it; together they are one line.
+
+    >>> print(CapseError("train.tsv, line 3: two columns instead of three", "separate the columns with tabs"))
+    train.tsv, line 3: two columns instead of three: separate the columns with tabs
+    """
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        self.message = message
+        self.remedy = remedy
+        super().__init__(f"{message}: {remedy}" if remedy else message)
+
+
+class DataError(CapseError):
+    """A file of triples, names or vectors cannot be read as what it claims to be."""
+
+
+class SettingsError(CapseError):
+    """A recipe, a ``--set`` option or an argument that makes no sense."""
+
+
+class RunError(CapseError):
+    """A run folder that is missing, damaged, unfinished or of another version."""
+
+
+class StorageError(CapseError):
+    """The disk is full or a folder cannot be written."""
+
+
+class DownloadError(CapseError):
+    """A dataset could not be fetched, or is not what it should be."""
+
+
+class UnknownNameError(CapseError):
+    """A name that does not exist.
+
+    >>> print(UnknownNameError("relation", "boarders", ["borders", "capital", "speaks"]))
+    unknown relation 'boarders': did you mean 'borders'?
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str] = (), remedy: str = "") -> None:
+        near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+        if near:
+            remedy = "did you mean " + " or ".join(repr(n) for n in near) + "?"
+        super().__init__(f"unknown {kind} {name!r}", remedy)
+        self.nearest = near
+
+
+class MissingExtraError(CapseError):
+    """An optional dependency is needed and absent."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional dependency that is not installed", f"pip install 'capse[{extra}]'")

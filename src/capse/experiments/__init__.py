@@ -1,0 +1,1 @@
+"""Joins data, training and evaluation: recipes and fit."""

@@ -1,0 +1,91 @@
+"""Where embeddings start: another run, word vectors, or the model's own random start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from capse.errors import DataError, SettingsError
+from capse.experiments.recipe import StartSettings
+from capse.graph.dataset import Graph
+from capse.graph.files import lines
+from capse.graph.predictor import LinkPredictor
+from capse.graph.word_vectors import average_word_vectors
+from capse.models import TripleModel
+
+
+@torch.no_grad()
+def start_embeddings(model: TripleModel, graph: Graph, settings: StartSettings) -> str:
+    """Fill the model's tables as the settings say; returns one line about what was done."""
+    if settings.run:
+        return _from_run(model, graph, settings.run)
+    if settings.words:
+        return _from_words(model, graph, settings)
+    return "embeddings start at random"
+
+
+def _from_run(model: TripleModel, graph: Graph, path: str) -> str:
+    source = LinkPredictor.load(path, device="cpu")
+    tables = [
+        (model.entities, graph.entities, source.model.entities, source.graph.entities),
+        (model.relations, graph.relations, source.model.relations, source.graph.relations),
+    ]
+    copied = []
+    for target, labels, values, known in tables:
+        width = values.shape[1]
+        if width > target.shape[1]:
+            raise SettingsError(
+                f"the vectors in {path} have {width} numbers, the model's {target.shape[1]}",
+                "give both the same model.dim",
+            )
+        pairs = [(i, known.id(label)) for i, label in enumerate(labels.labels) if label in known]
+        here, there = (torch.tensor([pair[side] for pair in pairs], dtype=torch.long) for side in (0, 1))
+        target[here, :width] = values[there]
+        copied.append(f"{len(pairs):,} of {len(labels):,}")
+    if model.reciprocal and source.model.reciprocal:
+        here, there = here + model.relation_count, there + source.model.relation_count
+        model.relations[here, : source.model.relations.shape[1]] = source.model.relations[there]
+    return f"{copied[0]} entities and {copied[1]} relations start from {path}"
+
+
+def _from_words(model: TripleModel, graph: Graph, settings: StartSettings) -> str:
+    names = _names(graph, settings)
+    vectors, covered = average_word_vectors(names, Path(str(settings.words)))
+    width = vectors.shape[1]
+    if width > model.entities.shape[1]:
+        raise SettingsError(
+            f"{settings.words} has vectors of {width} numbers, the model's have {model.entities.shape[1]}",
+            f"set model.dim={width}",
+        )
+    if settings.normalise:
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    rows: Tensor = torch.from_numpy(np.flatnonzero(covered))
+    model.entities[rows, :width] = torch.from_numpy(vectors[covered])
+    model.constrain()
+    return f"{covered.sum():,} of {len(names):,} entities start from the words in {settings.words}"
+
+
+def _names(graph: Graph, settings: StartSettings) -> list[str]:
+    """The text of every entity whose words are averaged."""
+    if settings.names is None:
+        return [graph.entities.name(i) for i in range(len(graph.entities))]
+    path = Path(settings.names)
+    texts: dict[str, str] = {}
+    place = -1
+    for number, line in lines(path):
+        cells = line.rstrip("\r\n").split("\t")
+        if number == 1:
+            if settings.column not in cells:
+                raise DataError(
+                    f"{path}, line 1: there is no column {settings.column!r}",
+                    f"set start.column to one of {', '.join(cells[1:])}",
+                )
+            place = cells.index(settings.column)
+        elif len(cells) <= place:
+            raise DataError(f"{path}, line {number}: {len(cells)} columns", f"give {place + 1} or more, as in line 1")
+        else:
+            texts[cells[0]] = cells[place]
+    return [texts.get(label, "") for label in graph.entities.labels]

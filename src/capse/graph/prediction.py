@@ -1,0 +1,213 @@
+"""What completes a triple: the best heads or tails for one query, or for a file of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from capse.errors import SettingsError
+from capse.evaluation.ranks import Float64s, NonFiniteScoreError
+from capse.graph.calibration import Calibration
+from capse.graph.dataset import Graph
+from capse.graph.link_prediction import BYTES_PER_SCORE, MOST_CPU_MEMORY
+from capse.graph.queries import FREE, Queries, encode_query, read_queries
+from capse.runs.atomic import atomic_path
+from capse.triples import HEAD, RELATION, TAIL, Answers, Ids
+
+if TYPE_CHECKING:
+    from capse.graph.predictor import LinkPredictor
+
+SCHEMA = pa.schema(
+    [
+        ("head", pa.string()),  # the query, by labels; what it asks for is null
+        ("relation", pa.string()),
+        ("tail", pa.string()),
+        ("rank", pa.int32()),
+        ("entity", pa.string()),
+        ("name", pa.string()),
+        ("score", pa.float64()),
+        ("known", pa.bool_()),
+        ("probability", pa.float64()),  # null where the run is not calibrated
+    ]
+)
+_MOST_PREDICTIONS = 2**19  # held at a time, and in one row group of the output
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """An entity that may complete a triple."""
+
+    entity: str  # its label
+    name: str
+    score: float
+    known: bool  # the completed triple is in some split of the run's graph
+    probability: float | None = None  # see capse.graph.calibration; None where the run is not calibrated
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``capse predict --json`` prints."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def predict(
+    predictor: LinkPredictor,
+    *,
+    relation: str,
+    head: str | None = None,
+    tail: str | None = None,
+    top: int = 10,
+    new: bool = False,
+) -> list[Prediction]:
+    """The ``top`` entities that best complete (head, relation, ?) or (?, relation, tail), best first.
+
+    Labels or names will do. Entities of equal score are ordered by label. With ``new``, known facts are left out.
+
+    >>> import torch
+    >>> from capse.graph.dataset import Graph
+    >>> from capse.graph.predictor import LinkPredictor
+    >>> from capse.models import ModelSettings, build_model
+    >>> graph = Graph.from_triples([("berlin", "capital_of", "germany"), ("paris", "capital_of", "france")])
+    >>> model = build_model("distmult", ModelSettings(dim=1), entities=4, relations=1)
+    >>> _ = model.entities.data.copy_(torch.tensor([[1.0], [2.0], [4.0], [2.0]]))
+    >>> _ = model.relations.data.fill_(1)
+    >>> for answer in predict(LinkPredictor(model, graph), relation="capital_of", head="berlin", top=3):
+    ...     print(answer.entity, answer.score, answer.known)
+    germany 4.0 True
+    france 2.0 False
+    paris 2.0 False
+    """
+    if (head is None) == (tail is None):
+        raise SettingsError("a query needs either a head or a tail", "give one; the other is what is asked for")
+    answerer = _Answerer(predictor, top, new)
+    table = answerer.answer(np.array([encode_query(predictor.graph, head, relation, tail)], np.int32))
+    return [Prediction(**row) for row in table.select(["entity", "name", "score", "known", "probability"]).to_pylist()]
+
+
+def predict_file(
+    predictor: LinkPredictor,
+    queries: str | Path,
+    out: str | Path,
+    *,
+    top: int = 10,
+    new: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Answer a file of queries (see `read_queries`) into a Parquet file with the columns of ``SCHEMA``.
+
+    Answers are those of `predict` (up to the rounding of matrix products, which may depend on how many are made at
+    once), in the order of the queries. The output is there whole or not at all, and memory does not grow with it:
+    queries are answered in blocks, each distinct query of a block once. Returns the number of queries; ``progress`` is
+    told how many are done, and that number.
+    """
+    if Path(out).suffix.lower() != ".parquet" or Path(out).is_dir():
+        raise SettingsError(f"{out} is no name for a Parquet file", "let it end in .parquet")
+    answerer = _Answerer(predictor, top, new)
+    asked = read_queries(Path(queries), predictor.graph)
+    size = max(1, _MOST_PREDICTIONS // answerer.width)
+    done = 0
+
+    def advance(answered: int) -> None:
+        nonlocal done
+        done += answered
+        if progress:
+            progress(done, len(asked))
+
+    with atomic_path(out) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+        for start in range(0, len(asked), size):
+            writer.write_table(answerer.answer(asked[start : start + size], advance))
+    return len(asked)
+
+
+class _Answerer:
+    """Answers queries given by ids, with the probabilities of the run if it has any."""
+
+    def __init__(self, predictor: LinkPredictor, top: int, new: bool) -> None:
+        if top < 1:
+            raise SettingsError(f"the {top} best predictions are asked for", "ask for 1 or more")
+        self.predictor = predictor
+        self.graph = predictor.graph
+        self.width = min(top, len(self.graph.entities))  # answers to a query, at most
+        self.new = new
+        self.calibration = Calibration.load(predictor.folder) if predictor.folder else None
+
+    def answer(self, queries: Queries, advance: Callable[[int], None] = lambda answered: None) -> pa.Table:
+        """The best answers to each query, one query after the other, as a table of ``SCHEMA``."""
+        distinct, row, repeats = np.unique(queries, axis=0, return_inverse=True, return_counts=True)
+        best, best_scores = self._best(distinct, lambda rows: advance(int(repeats[rows].sum())))
+        best, best_scores = best[row.ravel()], best_scores[row.ravel()]
+        query, place = np.nonzero(best != FREE)
+        asked, entities, scores = queries[query], best[query, place], best_scores[query, place]
+        completed = np.where(asked == FREE, entities[:, None], asked)
+        labels = self.graph.entities.labels
+        heads, tails = ([None if i == FREE else labels[i] for i in asked[:, side]] for side in (HEAD, TAIL))
+        columns = {
+            "head": heads,
+            "relation": [self.graph.relations.labels[i] for i in asked[:, RELATION]],
+            "tail": tails,
+            "rank": place + 1,
+            "entity": [labels[i] for i in entities],
+            "name": [self.graph.entities.name(i) for i in entities],
+            "score": scores,
+            "known": self.graph.known.contains(*completed.T),
+            "probability": self.calibration.probability(scores) if self.calibration else [None] * len(scores),
+        }
+        return pa.table([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+
+    @torch.no_grad()
+    def _best(self, queries: Queries, advance: Callable[[Ids], None]) -> tuple[Queries, Float64s]:
+        """Ids and scores (n, width) of the best answers to each query, FREE where ``new`` leaves fewer."""
+        entities = np.full((len(queries), self.width), FREE, np.int32)
+        scores = np.full((len(queries), self.width), -np.inf)
+        size = max(1, MOST_CPU_MEMORY // (BYTES_PER_SCORE * len(self.graph.entities)))
+        for free in (HEAD, TAIL):
+            rows = np.flatnonzero(queries[:, free] == FREE)
+            # By relation: some models project all candidates once per relation.
+            rows = rows[np.argsort(queries[rows, RELATION], kind="stable")]
+            for start in range(0, len(rows), size):
+                part = rows[start : start + size]
+                table = _scores(self.predictor, queries[part], free)
+                if self.new:
+                    facts = _facts(self.graph, queries[part], free)
+                    table[np.repeat(np.arange(len(part)), np.diff(facts.offsets)), facts.entities] = -np.inf
+                for row, candidates in zip(part, table, strict=True):
+                    chosen = _highest(candidates, self.width)
+                    entities[row, : len(chosen)], scores[row, : len(chosen)] = chosen, candidates[chosen]
+                advance(part)
+        return entities, scores
+
+
+def _facts(graph: Graph, queries: Queries, free: int) -> Answers:
+    heads, relations, tails = queries.T
+    return graph.known.heads(relations, tails) if free == HEAD else graph.known.tails(heads, relations)
+
+
+def _scores(predictor: LinkPredictor, queries: Queries, free: int) -> npt.NDArray[np.floating]:
+    """The scores (n, E) of all entities as answers."""
+    model, graph = predictor.model, predictor.graph
+    heads, relations, tails = torch.from_numpy(queries.astype(np.int64)).to(model.device).unbind(1)
+    answers = model.score_heads(relations, tails) if free == HEAD else model.score_tails(heads, relations)
+    scores: npt.NDArray[np.floating] = answers.cpu().numpy()
+    if not np.isfinite(scores).all():
+        row, entity = (int(place) for place in np.argwhere(~np.isfinite(scores))[0])
+        head, relation, tail = np.where(queries[row] == FREE, entity, queries[row])
+        what = f"({graph.entities.labels[head]}, {graph.relations.labels[relation]}, {graph.entities.labels[tail]})"
+        raise NonFiniteScoreError(float(scores[row, entity]), row, entity, what)
+    return scores
+
+
+def _highest(scores: npt.NDArray[np.floating], top: int) -> npt.NDArray[np.intp]:
+    """Where the ``top`` highest finite scores stand, best first, equals in their order: that of ids and so of labels.
+
+    >>> _highest(np.array([1.0, 3.0, -np.inf, 3.0, 2.0, 1.0]), top=4)
+    array([1, 3, 4, 0])
+    """
+    least = np.partition(scores, -top)[-top]
+    contenders = np.flatnonzero((scores >= least) & (scores > -np.inf))
+    return contenders[np.argsort(-scores[contenders], kind="stable")[:top]]

@@ -1,0 +1,19 @@
+"""Loops compiled by numba where it is installed; where it is not, callers take their plain path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+numba: Any = import_module("numba") if find_spec("numba") else None
+prange = numba.prange if numba else range
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """``function`` as machine code, its ``prange`` loops run by all threads; None without numba.
+
+    Compiled at the first call and kept on disk. No fast-math: sums keep their order and NaN stays NaN.
+    """
+    return numba.njit(parallel=True, nogil=True, cache=True)(function) if numba else None

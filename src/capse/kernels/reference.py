@@ -1,0 +1,60 @@
+"""The convolution-and-capsule stage in plain torch: this *is* the formula that every fast kernel must reproduce.
+
+Shapes: k embedding size, N filters, d size of the output capsule; ``...`` any leading dimensions.
+
+    q_i = relu(ω·[h_i, r_i, t_i] + b)           features, the k first-layer capsules u_i ∈ R^N
+    û_i = W_i u_i                                predictions, W_i ∈ R^{d×N}
+    s   = Σ_i c_i û_i                            with c from dynamic routing
+    squash(s) = ‖s‖² / (1 + ‖s‖²) · s / ‖s‖
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def features(h: Tensor, r: Tensor, t: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
+    """The ReLU feature maps: h, r, t (..., k), filters (3, N), bias (N,) to first-layer capsules (..., k, N)."""
+    triple = torch.stack(torch.broadcast_tensors(h, r, t), dim=-1)  # A ∈ R^{k×3}, (..., k, 3)
+    return torch.addmm(bias, triple.flatten(0, -2), filters).relu_().unflatten(0, triple.shape[:-1])
+
+
+def squash(vectors: Tensor, epsilon: float = 0.0) -> Tensor:
+    """‖s‖²/(1 + ‖s‖²) · s/√(‖s‖² + ε) along the last axis; with ε = 0 written so that it has a derivative at zero."""
+    square = vectors.square().sum(-1, keepdim=True)
+    if epsilon:
+        return vectors * (square / (1 + square) / (square + epsilon).sqrt())
+    return vectors * (length(vectors).unsqueeze(-1) / (1 + square))
+
+
+def length(vectors: Tensor, epsilon: float = 0.0) -> Tensor:
+    """√(‖s‖² + ε) along the last axis; with ε = 0 its derivative at zero is zero."""
+    if epsilon:
+        return (vectors.square().sum(-1) + epsilon).sqrt()
+    return torch.linalg.vector_norm(vectors, dim=-1)
+
+
+def predictions(capsules: Tensor, weights: Tensor) -> Tensor:
+    """û_i = W_i u_i: capsules (..., k, N), weights (k, N, d) to (..., k, d)."""
+    return torch.einsum("...kn,knd->...kd", capsules, weights)
+
+
+def summed_predictions(capsules: Tensor, weights: Tensor) -> Tensor:
+    """Σ_i W_i u_i as one matrix product: capsules (..., k, N), weights (k, N, d) to (..., d)."""
+    return capsules.flatten(-2) @ weights.flatten(0, 1)
+
+
+def route(votes: Tensor, iterations: int, *, scale: float, epsilon: float, last_gradient_only: bool) -> Tensor:
+    """The paper's Algorithm 1: votes û (..., k, d) to the input s (..., d) of the second-layer capsule.
+
+    c = scale·softmax(b) over the k first-layer capsules; b_i grows by û_i·squash(s). With ``last_gradient_only``
+    gradients flow through the last iteration alone, as in the released program.
+    """
+    agreement_votes = votes.detach() if last_gradient_only else votes
+    logits = torch.zeros_like(votes[..., 0])  # b, (..., k)
+    for _ in range(iterations - 1):
+        coupling = scale * logits.softmax(-1)
+        output = squash(torch.einsum("...k,...kd->...d", coupling, agreement_votes), epsilon)
+        logits = logits + torch.einsum("...kd,...d->...k", agreement_votes, output)
+    return torch.einsum("...k,...kd->...d", scale * logits.softmax(-1), votes)

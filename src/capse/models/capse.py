@@ -1,0 +1,91 @@
+"""CapsE: a capsule network over the feature maps of 1×3 filters on [h, r, t]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from capse.errors import SettingsError
+from capse.kernels import reference
+from capse.models.base import ModelSettings, Scorer, check_filters
+from capse.models.convkb import FilterStart, start_filters
+
+_RELEASED_EPSILON = 1e-9
+
+
+@dataclass(frozen=True)
+class CapsESettings(ModelSettings):
+    """Settings of CapsE; the defaults are the paper's."""
+
+    filters: int = 50  # N
+    capsule_dim: int = 10  # d, the size of the output capsule
+    routing: int = 1  # m, routing iterations
+    variant: Literal["paper", "released"] = "paper"
+    filter_start: FilterStart = "normal"
+    readout: Literal["length", "sigmoid"] = "length"  # sigmoid: rank by float32 sigmoids, as the released program does
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_filters(self.filters)
+        if self.capsule_dim < 1:
+            raise SettingsError(f"model.capsule_dim is {self.capsule_dim}", "choose a size of 1 or more")
+        if self.routing < 1:
+            raise SettingsError(f"model.routing is {self.routing}", "choose 1 iteration or more")
+
+
+class CapsE(Scorer):
+    """f(h, r, t) = ‖capsnet(relu([h, r, t] ∗ Ω))‖, the length of one output capsule in R^d.
+
+    With u_i ∈ R^N the i-th entries of all N feature maps, û_i = W_i u_i, s = Σ_i c_i û_i and e = squash(s), the score
+    is ‖e‖ = ‖s‖²/(1 + ‖s‖²). The couplings c start at 1/k each and are refined by m − 1 rounds of routing.
+
+    ``variant: released`` is the authors' program: u_i squashed too, c k times as large, gradients through the last
+    routing iteration only, and *shorter* output capsules for valid triples, so the score is −√(‖e‖² + 1e-9).
+    """
+
+    Settings = CapsESettings
+    citation = (
+        "Nguyen et al., A Capsule Network-based Embedding Model for Knowledge Graph Completion and Search "
+        "Personalization, NAACL 2019"
+    )
+
+    def __init__(self, settings: CapsESettings) -> None:
+        super().__init__()
+        k, n, d = settings.dim, settings.filters, settings.capsule_dim
+        self.entity_width = self.relation_width = k
+        self.floats_per_triple = k * (2 * n + 2 * d + 3)
+        self.routing = settings.routing
+        self.released = settings.variant == "released"
+        self.readout = settings.readout
+        self.filters = nn.Parameter(start_filters(n, settings.filter_start))  # (3, N)
+        self.bias = nn.Parameter(torch.zeros(n))
+        self.weights = nn.Parameter(torch.empty(k, n, d))  # W_i transposed, (k, N, d)
+        # The paper's form divides by k in the couplings and squares the length in squash: it needs a larger start.
+        nn.init.normal_(self.weights, std=0.01 if self.released else 1.0)
+
+    def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        capsules = reference.features(h, r, t, self.filters, self.bias)
+        return self._released_score(capsules) if self.released else self._paper_score(capsules)
+
+    def _paper_score(self, capsules: Tensor) -> Tensor:
+        square = self._routed(capsules, scale=1.0, epsilon=0.0).square().sum(-1)
+        return self._read(square / (1 + square))  # ‖squash(s)‖
+
+    def _released_score(self, capsules: Tensor) -> Tensor:
+        s = self._routed(
+            reference.squash(capsules, _RELEASED_EPSILON), scale=float(capsules.shape[-2]), epsilon=_RELEASED_EPSILON
+        )
+        return -self._read(reference.length(reference.squash(s, _RELEASED_EPSILON), _RELEASED_EPSILON))
+
+    def _routed(self, capsules: Tensor, *, scale: float, epsilon: float) -> Tensor:
+        """s (..., d), the input of the output capsule, from first-layer capsules (..., k, N)."""
+        if self.routing == 1:  # every c_i is scale/k: one linear map
+            return reference.summed_predictions(capsules, self.weights) * (scale / capsules.shape[-2])
+        votes = reference.predictions(capsules, self.weights)
+        return reference.route(votes, self.routing, scale=scale, epsilon=epsilon, last_gradient_only=self.released)
+
+    def _read(self, length: Tensor) -> Tensor:
+        return length if self.readout == "length" or self.training else length.sigmoid()

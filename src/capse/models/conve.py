@@ -1,0 +1,86 @@
+"""ConvE: a two-dimensional convolution over head and relation, matched with the tail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from capse.errors import SettingsError
+from capse.models.base import ModelSettings, Scorer, check_dropout, check_filters
+
+
+@dataclass(frozen=True)
+class ConvESettings(ModelSettings):
+    """Settings of ConvE; it is meant to be used with reciprocal relations, else every head costs a convolution."""
+
+    dim: int = 200
+    reciprocal: bool = True
+    height: int = 10  # rows of the picture that one embedding becomes; the picture has 2·height rows
+    filters: int = 32  # 3×3 convolution filters
+    input_dropout: float = 0.2
+    feature_dropout: float = 0.2  # drops whole feature maps
+    hidden_dropout: float = 0.3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_filters(self.filters)
+        for key in ("input_dropout", "feature_dropout", "hidden_dropout"):
+            check_dropout(key, getattr(self, key))
+        if self.height < 2 or self.dim % self.height or self.dim // self.height < 3:
+            raise SettingsError(
+                f"model.height is {self.height}, which does not make a picture of model.dim = {self.dim} numbers",
+                "choose a height of 2 or more that divides dim and leaves at least 3 columns",
+            )
+
+
+class ConvE(Scorer):
+    """f(h, r, t) = relu(vec(relu([h̄; r̄] ∗ ω)) W)·t + b_t, with h̄, r̄ the vectors reshaped to pictures.
+
+    An entity is [vector, bias], k + 1 numbers. Batch normalisation and dropout stand where its authors put them.
+    """
+
+    Settings = ConvESettings
+    citation = "Dettmers et al., Convolutional 2D Knowledge Graph Embeddings, AAAI 2018"
+
+    def __init__(self, settings: ConvESettings) -> None:
+        super().__init__()
+        self.height = settings.height
+        self.width = settings.dim // settings.height
+        self.entity_width = settings.dim + 1
+        self.relation_width = settings.dim
+        features = settings.filters * (2 * self.height - 2) * (self.width - 2)
+        self.floats_per_triple = 2 * features
+        self.picture = nn.Sequential(nn.BatchNorm2d(1), nn.Dropout(settings.input_dropout))
+        self.convolution = nn.Sequential(
+            nn.Conv2d(1, settings.filters, kernel_size=3),
+            nn.BatchNorm2d(settings.filters),
+            nn.ReLU(),
+            nn.Dropout2d(settings.feature_dropout),
+        )
+        self.hidden = nn.Sequential(
+            nn.Linear(features, settings.dim),
+            nn.Dropout(settings.hidden_dropout),
+            nn.BatchNorm1d(settings.dim),
+            nn.ReLU(),
+        )
+
+    def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        return (self._query(h, r) * t[..., :-1]).sum(-1) + t[..., -1]
+
+    def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
+        return self._query(h, r) @ candidates[:, :-1].T + candidates[:, -1]
+
+    def _query(self, h: Tensor, r: Tensor) -> Tensor:
+        """What the convolution makes of head and relation: (..., k)."""
+        h, r = torch.broadcast_tensors(h[..., :-1], r)
+        pictures = torch.cat([x.unflatten(-1, (self.height, self.width)) for x in (h, r)], dim=-2)
+        features = self.convolution(self.picture(pictures.reshape(-1, 1, 2 * self.height, self.width)))
+        query: Tensor = self.hidden(features.flatten(1)).reshape(h.shape)
+        return query
+
+    def initialise(self, entities: Tensor, relations: Tensor) -> None:
+        nn.init.xavier_normal_(entities)
+        nn.init.xavier_normal_(relations)
+        entities[:, -1] = 0

@@ -1,0 +1,59 @@
+"""ConvKB: feature maps of 1×3 filters over [h, r, t], weighted and summed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from capse.kernels import reference
+from capse.models.base import ModelSettings, Scorer, check_dropout, check_filters
+
+FilterStart = Literal["normal", "translation"]
+
+
+@dataclass(frozen=True)
+class ConvKBSettings(ModelSettings):
+    """Settings of ConvKB."""
+
+    filters: int = 50  # N
+    filter_start: FilterStart = "translation"
+    dropout: float = 0.0  # of the feature maps' entries
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_filters(self.filters)
+        check_dropout("dropout", self.dropout)
+
+
+class ConvKB(Scorer):
+    """f(h, r, t) = concat(relu([h, r, t] ∗ Ω))·w with N filters in R^{1×3} and w ∈ R^{kN}.
+
+    Its authors give valid triples the lower f; here the sign is in w, and higher is better as everywhere.
+    """
+
+    Settings = ConvKBSettings
+    citation = "Nguyen et al., A Novel Embedding Model for Knowledge Base Completion Based on CNN, NAACL 2018"
+
+    def __init__(self, settings: ConvKBSettings) -> None:
+        super().__init__()
+        self.entity_width = self.relation_width = settings.dim
+        self.floats_per_triple = 2 * settings.dim * settings.filters
+        self.filters = nn.Parameter(start_filters(settings.filters, settings.filter_start))  # (3, N)
+        self.bias = nn.Parameter(torch.zeros(settings.filters))
+        self.weights = nn.Parameter(torch.empty(settings.dim, settings.filters))  # w, (k, N)
+        nn.init.trunc_normal_(self.weights, std=0.1, a=-0.2, b=0.2)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        features = self.dropout(reference.features(h, r, t, self.filters, self.bias))
+        return reference.summed_predictions(features, self.weights.unsqueeze(-1)).squeeze(-1)
+
+
+def start_filters(count: int, start: FilterStart) -> Tensor:
+    """Filters (3, N): truncated normal of deviation 0.1, or all of them (0.1, 0.1, −0.1), TransE's h + r − t."""
+    if start == "translation":
+        return torch.tensor([0.1, 0.1, -0.1])[:, None].repeat(1, count)
+    return nn.init.trunc_normal_(torch.empty(3, count), std=0.1, a=-0.2, b=0.2)

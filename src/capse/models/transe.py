@@ -1,0 +1,18 @@
+"""TransE: f(h, r, t) = −‖h + r − t‖_p."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from capse.kernels.distances import pairwise_distances
+from capse.models.translation import TranslationScorer
+
+
+class TransE(TranslationScorer):
+    """f(h, r, t) = −‖h + r − t‖_p with h, r, t ∈ R^k."""
+
+    citation = "Bordes et al., Translating Embeddings for Modeling Multi-relational Data, NeurIPS 2013"
+
+    def _compare(self, targets: Tensor, r: Tensor, candidates: Tensor, *, heads: bool) -> Tensor:
+        # Every relation sees the candidates alike, so one call serves the whole batch.
+        return -pairwise_distances(targets, candidates, self.norm)

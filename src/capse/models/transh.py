@@ -1,0 +1,25 @@
+"""TransH: entities are projected onto a hyperplane of the relation before they are translated."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from capse.models.translation import TranslationScorer, TranslationSettings
+
+
+class TransH(TranslationScorer):
+    """f(h, r, t) = −‖h⊥ + d_r − t⊥‖_p, x⊥ = x − (w_r·x) w_r, ‖w_r‖ = 1.
+
+    A relation is [d_r, w_r], 2k numbers; w_r is normalised where it is used, so the constraint always holds.
+    """
+
+    citation = "Wang et al., Knowledge Graph Embedding by Translating on Hyperplanes, AAAI 2014"
+
+    def __init__(self, settings: TranslationSettings) -> None:
+        super().__init__(settings)
+        self.relation_width = 2 * self.dim
+
+    def project_heads(self, h: Tensor, r: Tensor) -> Tensor:
+        normal = F.normalize(r[..., self.dim :], dim=-1)
+        return h - (h * normal).sum(-1, keepdim=True) * normal

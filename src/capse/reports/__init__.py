@@ -1,0 +1,1 @@
+"""Figures and pages from recorded results; plots take data, never models."""

@@ -1,0 +1,1 @@
+"""Run folders, atomic writes, strict settings and the record of where a result comes from."""

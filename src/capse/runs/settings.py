@@ -1,0 +1,168 @@
+"""Strict settings: frozen dataclasses filled from YAML and from ``--set section.key=value``.
+
+An unknown key is an error that names the nearest known one; a value of the wrong type is an error that says what was
+expected. Nothing is ever evaluated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from capse.errors import SettingsError
+
+T = TypeVar("T")
+
+
+def fill(cls: type[T], values: Mapping[str, Any] | None, section: str = "") -> T:
+    """An instance of the dataclass ``cls`` with ``values`` over its defaults; ``section`` names it in errors.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Example:
+    ...     epochs: int = 50
+    >>> fill(Example, {"epochs": 3}, "training")
+    Example(epochs=3)
+    >>> fill(Example, {"epoch": 3}, "training")
+    Traceback (most recent call last):
+    capse.errors.SettingsError: unknown setting 'training.epoch': did you mean 'training.epochs'?
+    """
+    if values is None:
+        values = {}
+    if not isinstance(values, Mapping):
+        raise SettingsError(f"section {section!r} is {values!r}", "write it as 'key: value' lines")
+    hints = get_type_hints(cls)
+    known = [field.name for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+    arguments = {}
+    for key, value in values.items():
+        check_key(str(key), known, section)
+        arguments[key] = _convert(value, hints[key], dotted(section, key))
+    return cls(**arguments)
+
+
+def check_key(key: str, known: list[str], section: str = "") -> None:
+    """Raise unless ``key`` is one of ``known``."""
+    if key not in known:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+        options = ", ".join(known)
+        remedy = f"did you mean {dotted(section, near[0])!r}?" if near else f"choose from {options}"
+        raise SettingsError(f"unknown setting {dotted(section, key)!r}", remedy)
+
+
+def check_choices(settings: Any, section: str) -> None:
+    """Raise unless every field with a fixed list of values has one of them, however the object was made."""
+    for key, kind in get_type_hints(type(settings)).items():
+        if get_origin(kind) is Literal:
+            _convert(getattr(settings, key), kind, dotted(section, key))
+
+
+def dotted(section: str, key: str) -> str:
+    return f"{section}.{key}" if section else key
+
+
+def to_mapping(settings: Any) -> dict[str, Any]:
+    """The settings as plain values that YAML can hold."""
+    return dataclasses.asdict(settings)
+
+
+def load_yaml(text: str, source: str) -> dict[str, Any]:
+    """A mapping from YAML text; anything else is an error that names ``source``."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        place = getattr(error, "problem_mark", None)
+        line = f", line {place.line + 1}" if place else ""
+        raise SettingsError(f"{source}{line} is not valid YAML", "check indentation, colons and quotes") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{source} does not hold settings", "write sections such as 'model:' and 'training:'")
+    return content
+
+
+def parse_override(text: str) -> tuple[list[str], Any]:
+    """``section.key=value`` as a path and a YAML value.
+
+    >>> parse_override("training.learning_rate=1e-4")
+    (['training', 'learning_rate'], 0.0001)
+    """
+    path, equals, value = text.partition("=")
+    keys = path.strip().split(".")
+    if not equals or len(keys) < 2 or not all(keys):
+        raise SettingsError(f"cannot read --set {text!r}", "write --set section.key=value, e.g. training.epochs=20")
+    return keys, _scalar(value, text)
+
+
+def override(values: dict[str, Any], options: list[str]) -> dict[str, Any]:
+    """``values`` with every ``section.key=value`` of ``options`` put in."""
+    merged: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+    for option in options:
+        (section, *rest), value = parse_override(option)
+        if len(rest) != 1:
+            raise SettingsError(f"cannot read --set {option!r}", "settings have two parts: section.key")
+        if not isinstance(merged.setdefault(section, {}), dict):
+            raise SettingsError(f"{section!r} is not a section", "write --set section.key=value")
+        merged[section][rest[0]] = value
+    return merged
+
+
+def _scalar(text: str, option: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"cannot read the value in --set {option!r}", "quote it, or write a plain value") from error
+    if isinstance(value, str):  # YAML 1.1 reads 1e-4 as text
+        try:
+            return float(value) if any(c.isdigit() for c in value) else value
+        except ValueError:
+            return value
+    return value
+
+
+def _convert(value: Any, kind: Any, where: str) -> Any:
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in get_args(kind):
+            return None
+        (kind,) = (k for k in get_args(kind) if k is not type(None))
+        return _convert(value, kind, where)
+    if origin is Literal:
+        if value in get_args(kind) and not isinstance(value, bool):
+            return value
+        raise SettingsError(f"{where} is {value!r}", "choose from " + ", ".join(map(str, get_args(kind))))
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return fill(kind, value, where)
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        raise SettingsError(f"{where} is {value!r}", "write true or false")
+    if kind is int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        raise SettingsError(f"{where} is {value!r}", "write a whole number")
+    if kind is float:
+        number = _number(value)
+        if number is None or not math.isfinite(number):
+            raise SettingsError(f"{where} is {value!r}", "write a number")
+        return number
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        return str(value)
+    raise SettingsError(f"{where} is {value!r}", "write text")
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return float(value)
+    try:
+        return float(value)  # YAML 1.1 reads 1e-4 as text
+    except (TypeError, ValueError):
+        return None

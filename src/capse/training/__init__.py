@@ -1,0 +1,1 @@
+"""Losses, negatives, objectives, optimisers, checkpoints and the loop."""

@@ -1,0 +1,114 @@
+"""Corrupted triples: a head or a tail replaced by another entity, never giving a known triple.
+
+*uniform* replaces either side with equal chance. *bernoulli* (Wang et al., AAAI 2014) replaces the head of relation r
+with probability tph / (tph + hpt), where tph is the mean number of tails per head and hpt of heads per tail, so that
+the side with many right answers is left alone more often.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from capse.errors import DataError, SettingsError
+from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
+
+_ROUNDS = 16  # of redrawing before the entities that remain are listed
+
+
+@dataclass(frozen=True)
+class NegativeSettings:
+    """What a true triple is held against.
+
+    ``bernoulli`` and ``uniform`` corrupt it ``count`` times; ``shared`` draws ``count`` entities for the whole batch
+    and tries each in place of the tail and of the head; ``all`` takes every entity.
+    """
+
+    sampler: Literal["bernoulli", "uniform", "shared", "all"] = "bernoulli"
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise SettingsError(f"negatives.count is {self.count}", "draw 1 negative or more")
+
+
+class Corruptor:
+    """Draws corrupted triples on the device of the batch it is given."""
+
+    def __init__(self, index: TripleIndex, head_chance: Tensor, device: torch.device) -> None:
+        """``head_chance`` (R,) is the probability of replacing the head."""
+        self.entities = index.entities
+        self.relations = index.relations
+        self.keys = torch.from_numpy(index.keys).to(device)
+        self.head_chance = head_chance.to(device)
+
+    def corrupt(self, batch: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Heads and tails (B, count) of corrupted versions of the triples in ``batch`` (B, 3)."""
+        heads, relations, tails = (column.repeat_interleave(count) for column in batch.unbind(1))
+        original_heads, original_tails = heads, tails
+        replace_head = torch.rand(len(heads), device=batch.device, generator=generator) < self.head_chance[relations]
+        drawn = self._draw(len(heads), generator)
+        heads = torch.where(replace_head, drawn, heads)
+        tails = torch.where(replace_head, tails, drawn)
+        for _ in range(_ROUNDS):
+            bad = self.known(heads, relations, tails).nonzero().squeeze(1)
+            if not len(bad):
+                return heads.view(-1, count), tails.view(-1, count)
+            drawn = self._draw(len(bad), generator)
+            heads[bad] = torch.where(replace_head[bad], drawn, original_heads[bad])
+            tails[bad] = torch.where(replace_head[bad], original_tails[bad], drawn)
+        for i in self.known(heads, relations, tails).nonzero().squeeze(1).tolist():
+            first = bool(replace_head[i])
+            heads[i], tails[i] = self._unknown(
+                int(original_heads[i]), int(relations[i]), int(original_tails[i]), first, generator
+            )
+        return heads.view(-1, count), tails.view(-1, count)
+
+    def known(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """Which triples, of any shapes that broadcast, are known."""
+        keys = (heads * self.relations + relations) * self.entities + tails
+        found = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
+        return self.keys[found] == keys
+
+    def _draw(self, count: int, generator: torch.Generator) -> Tensor:
+        return torch.randint(self.entities, (count,), device=self.keys.device, generator=generator)
+
+    def _unknown(
+        self, head: int, relation: int, tail: int, head_first: bool, generator: torch.Generator
+    ) -> tuple[int, int]:
+        """A corruption from the list of all that are not known, on the other side if the first has none."""
+        everyone = torch.arange(self.entities, device=self.keys.device)
+        for replace_head in (head_first, not head_first):
+            if float(self.head_chance[relation]) == float(not replace_head):
+                continue  # this side is never replaced
+            heads = everyone if replace_head else torch.full_like(everyone, head)
+            tails = torch.full_like(everyone, tail) if replace_head else everyone
+            free = everyone[~self.known(heads, torch.full_like(everyone, relation), tails)]
+            if len(free):
+                pick = int(torch.randint(len(free), (1,), device=free.device, generator=generator))
+                return (int(free[pick]), tail) if replace_head else (head, int(free[pick]))
+        raise DataError(
+            f"relation number {relation} connects every entity with entity {head} and with entity {tail}, "
+            "so no corrupted triple is false",
+            "leave this relation out, or train with negatives.sampler=all",
+        )
+
+
+def head_chances(triples: Triples, relations: int, sampler: Literal["bernoulli", "uniform"]) -> Tensor:
+    """(R,): the probability that the head, not the tail, of a relation's triple is replaced."""
+    if sampler == "uniform":
+        return torch.full((relations,), 0.5)
+    triples = np.unique(triples, axis=0)
+
+    def mean_partners(side: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        distinct = np.unique(triples[:, [RELATION, side]], axis=0)
+        counts = np.bincount(distinct[:, 0], minlength=relations)
+        return np.bincount(triples[:, RELATION], minlength=relations) / np.maximum(counts, 1)
+
+    tails_per_head, heads_per_tail = mean_partners(HEAD), mean_partners(TAIL)
+    total = tails_per_head + heads_per_tail
+    return torch.from_numpy(np.where(total > 0, tails_per_head / np.maximum(total, 1e-12), 0.5)).float()

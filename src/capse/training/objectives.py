@@ -1,0 +1,183 @@
+"""An objective turns a batch of examples into a loss.
+
+It is an ordinary ``nn.Module`` whose forward pass is the whole differentiable part of a training step, so that
+``DistributedDataParallel`` can wrap it as it is. Examples are rows of an integer tensor; what a row means is the
+objective's own business.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from capse.errors import SettingsError
+from capse.models import TripleModel
+from capse.training.losses import LossSettings, binary_loss, corruption_loss, softmax_loss
+from capse.training.negatives import Corruptor, NegativeSettings, head_chances
+from capse.training.regularizers import RegularizerSettings, penalty
+from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
+
+
+class Objective(Protocol):
+    """What the loop needs."""
+
+    examples: Tensor  # (n, 3)
+    model: TripleModel
+
+    def __call__(self, batch: Tensor, generator: torch.Generator) -> Tensor: ...
+
+
+def build_objective(
+    model: TripleModel,
+    triples: Triples,
+    loss: LossSettings,
+    negatives: NegativeSettings,
+    regularizer: RegularizerSettings,
+) -> Objective:
+    """The objective that the settings describe, over training triples (n, 3)."""
+    relations = model.relation_count
+    if model.reciprocal:
+        triples, relations = with_inverses(triples, relations), 2 * relations
+    index = TripleIndex(triples, len(model.entities), relations)
+    if negatives.sampler == "all":
+        if loss.name == "bce":
+            return AnswersObjective(model, triples, index, loss, regularizer)
+        if loss.name == "softmax":
+            return AllEntitiesObjective(model, triples, loss, regularizer)
+        raise SettingsError(f"loss.name is {loss.name!r} with negatives.sampler=all", "choose softmax or bce")
+    if negatives.sampler == "shared":
+        chances = torch.full((relations,), 0.5)
+    else:
+        chances = head_chances(triples, relations, negatives.sampler)
+    if model.reciprocal:
+        chances.zero_()  # heads are tails of the inverse triples, which are examples too
+    corruptor = Corruptor(index, chances, model.device)
+    kind = SharedObjective if negatives.sampler == "shared" else CorruptionObjective
+    return kind(model, triples, corruptor, negatives.count, loss, regularizer)
+
+
+def with_inverses(triples: Triples, relations: int) -> Triples:
+    """The triples and, for each (h, r, t), its inverse (t, r + R, h)."""
+    inverse = triples[:, [TAIL, RELATION, HEAD]].copy()
+    inverse[:, RELATION] += relations
+    return np.concatenate([triples, inverse])
+
+
+class _Base(nn.Module):
+    def __init__(self, model: TripleModel, examples: Triples, loss: LossSettings, regularizer: RegularizerSettings):
+        super().__init__()
+        self.model = model
+        self.loss = loss
+        self.regularizer = regularizer
+        self.examples = torch.from_numpy(np.ascontiguousarray(examples)).long().to(model.device)
+
+    def _total(self, loss: Tensor, triples: Tensor) -> Tensor:
+        extra = penalty(self.regularizer, self.model, triples)
+        return loss if extra is None else loss + extra
+
+
+class CorruptionObjective(_Base):
+    """Each true triple against corrupted versions of itself."""
+
+    def __init__(
+        self,
+        model: TripleModel,
+        triples: Triples,
+        corruptor: Corruptor,
+        count: int,
+        loss: LossSettings,
+        regularizer: RegularizerSettings,
+    ) -> None:
+        super().__init__(model, triples, loss, regularizer)
+        self.corruptor = corruptor
+        self.count = count
+        if loss.name == "bce":
+            raise SettingsError("loss.name is 'bce' with sampled negatives", "use softplus, or negatives.sampler=all")
+
+    def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+        heads, relations, tails = batch.unbind(1)
+        wrong_heads, wrong_tails = self.corruptor.corrupt(batch, self.count, generator)
+        scores = self.model.score_triples(  # (B, 1 + count), the true triple first
+            torch.cat([heads.unsqueeze(1), wrong_heads], 1),
+            relations.unsqueeze(1),
+            torch.cat([tails.unsqueeze(1), wrong_tails], 1),
+        )
+        return self._total(corruption_loss(self.loss, scores[:, 0], scores[:, 1:]), batch)
+
+
+class SharedObjective(CorruptionObjective):
+    """Each true triple against the same sampled entities as every other of its batch, known facts left out."""
+
+    def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+        heads, relations, tails = batch.unbind(1)
+        drawn = torch.randint(len(self.model.entities), (self.count,), device=batch.device, generator=generator)
+        positive = self.model.score_triples(heads, relations, tails)
+        wrong_tails = self.model.score_tails(heads, relations, drawn)  # (B, count)
+        known = self.corruptor.known(heads[:, None], relations[:, None], drawn)
+        loss = corruption_loss(self.loss, positive, wrong_tails.masked_fill(known, -torch.inf))
+        if not self.model.reciprocal:
+            wrong_heads = self.model.score_heads(relations, tails, drawn)
+            known = self.corruptor.known(drawn, relations[:, None], tails[:, None])
+            loss = (loss + corruption_loss(self.loss, positive, wrong_heads.masked_fill(known, -torch.inf))) / 2
+        return self._total(loss, batch)
+
+
+class AllEntitiesObjective(_Base):
+    """Softmax of the true tail, and of the true head, over all entities."""
+
+    def __init__(
+        self, model: TripleModel, triples: Triples, loss: LossSettings, regularizer: RegularizerSettings
+    ) -> None:
+        super().__init__(model, triples, loss, regularizer)
+
+    def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+        heads, relations, tails = batch.unbind(1)
+        loss = softmax_loss(self.loss, self.model.score_tails(heads, relations), tails)
+        if not self.model.reciprocal:
+            loss = (loss + softmax_loss(self.loss, self.model.score_heads(relations, tails), heads)) / 2
+        return self._total(loss, batch)
+
+
+class AnswersObjective(_Base):
+    """Binary cross-entropy of all entities for each distinct question (Dettmers et al., AAAI 2018).
+
+    An example is a question (entity, relation, direction): direction 0 asks for tails, 1 for heads.
+    """
+
+    def __init__(
+        self,
+        model: TripleModel,
+        triples: Triples,
+        index: TripleIndex,
+        loss: LossSettings,
+        regularizer: RegularizerSettings,
+    ) -> None:
+        tails = np.unique(triples[:, [HEAD, RELATION]], axis=0)
+        questions = [np.column_stack([tails, np.zeros(len(tails), tails.dtype)])]
+        if not model.reciprocal:
+            heads = np.unique(triples[:, [TAIL, RELATION]], axis=0)
+            questions.append(np.column_stack([heads, np.ones(len(heads), heads.dtype)]))
+        super().__init__(model, np.concatenate(questions), loss, regularizer)
+        self.index = index
+
+    def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+        losses = []
+        for direction in (0, 1):
+            entities, relations, _ = batch[batch[:, 2] == direction].unbind(1)
+            if not len(entities):
+                continue
+            if direction == 0:
+                answers = self.index.tails(entities.cpu().numpy(), relations.cpu().numpy())
+                scores = self.model.score_tails(entities, relations)
+            else:
+                answers = self.index.heads(relations.cpu().numpy(), entities.cpu().numpy())
+                scores = self.model.score_heads(relations, entities)
+            rows = np.repeat(np.arange(len(answers)), np.diff(answers.offsets))
+            labels = torch.zeros_like(scores)
+            labels[torch.from_numpy(rows).to(scores.device), torch.from_numpy(answers.entities).to(scores.device)] = 1
+            losses.append(binary_loss(self.loss, scores, labels))
+        question_vectors = torch.stack([batch[:, 0], batch[:, 1], batch[:, 0]], dim=1)
+        return self._total(cast(Tensor, sum(losses)), question_vectors)

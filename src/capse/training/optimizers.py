@@ -1,0 +1,52 @@
+"""Optimisers with decay rates of their own for embeddings and for the scorer's weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from capse.errors import SettingsError
+from capse.models import TripleModel
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """Which optimiser. The learning rate is ``training.learning_rate``."""
+
+    name: Literal["adam", "adamw", "adagrad", "sgd"] = "adam"
+    embedding_decay: float = 0.0  # weight decay of the entity and relation tables
+    weight_decay: float = 0.0  # weight decay of everything else
+    schedule: Literal["constant", "cosine"] = "constant"  # cosine: from the learning rate down to zero at the end
+
+    def __post_init__(self) -> None:
+        for key in ("embedding_decay", "weight_decay"):
+            if getattr(self, key) < 0:
+                raise SettingsError(f"optimizer.{key} is {getattr(self, key)}", "choose 0 or more")
+
+
+def build_optimizer(settings: OptimizerSettings, model: TripleModel, learning_rate: float) -> torch.optim.Optimizer:
+    """The optimiser over the model's tables and weights, in one fused pass over each tensor."""
+    groups: list[dict[str, Any]] = [
+        {"params": [model.entities, model.relations], "weight_decay": settings.embedding_decay},
+        {"params": list(model.scorer.parameters()), "weight_decay": settings.weight_decay},
+    ]
+    groups = [group for group in groups if group["params"]]
+    kinds: dict[str, Any] = {
+        "adam": torch.optim.Adam,
+        "adamw": torch.optim.AdamW,
+        "adagrad": torch.optim.Adagrad,
+        "sgd": torch.optim.SGD,
+    }
+    fused = settings.name != "adagrad" or model.device.type == "cpu"  # torch has no fused Adagrad on a GPU
+    optimizer: torch.optim.Optimizer = kinds[settings.name](groups, lr=learning_rate, fused=fused)
+    return optimizer
+
+
+def learning_rate_at(settings: OptimizerSettings, learning_rate: float, progress: float) -> float:
+    """The learning rate at a share ``progress`` (0 to 1) of the training."""
+    if settings.schedule == "cosine":
+        return learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
+    return learning_rate

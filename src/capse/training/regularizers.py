@@ -1,0 +1,34 @@
+"""Penalties on the vectors and weights that a batch uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from capse.models import TripleModel
+
+
+@dataclass(frozen=True)
+class RegularizerSettings:
+    """Strengths; 0 leaves a penalty out. All are summed over a batch's vectors and divided by its size."""
+
+    n3: float = 0.0  # Σ |x|³ over the batch's vectors (Lacroix et al., ICML 2018)
+    l2: float = 0.0  # Σ x² over the batch's vectors
+    weights: float = 0.0  # Σ w² over the scorer's own weights (ConvKB's λ)
+
+
+def penalty(settings: RegularizerSettings, model: TripleModel, batch: Tensor) -> Tensor | None:
+    """The penalty for a batch of triples (B, 3), or None where nothing is penalised."""
+    terms: list[Tensor] = []
+    if settings.n3 or settings.l2:
+        heads, relations, tails = batch.unbind(1)
+        vectors = [model.entity(heads), model.relation(relations), model.entity(tails)]
+        if settings.n3:
+            terms += [settings.n3 / len(batch) * model.scorer.magnitudes(v).pow(3).sum() for v in vectors]
+        if settings.l2:
+            terms += [settings.l2 / len(batch) * v.square().sum() for v in vectors]
+    if settings.weights:
+        terms += [settings.weights * w.square().sum() for w in model.scorer.parameters()]
+    return torch.stack(terms).sum() if terms else None

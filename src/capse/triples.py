@@ -1,0 +1,96 @@
+"""Triples as integer arrays of shape (n, 3), columns head, relation, tail; and an index over known ones.
+
+Both training (never sample a known triple) and ranking (never count a known triple as a competitor) stand on this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from capse.errors import DataError
+
+Ids = npt.NDArray[np.integer]
+Triples = npt.NDArray[np.integer]  # (n, 3): head, relation, tail
+
+HEAD, RELATION, TAIL = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The known answers of n queries, one after the other: query i has ``entities[offsets[i]:offsets[i + 1]]``."""
+
+    offsets: npt.NDArray[np.int64]  # (n + 1,)
+    entities: npt.NDArray[np.int64]  # (offsets[-1],), ascending within a query
+
+    def __getitem__(self, query: int) -> npt.NDArray[np.int64]:
+        return self.entities[self.offsets[query] : self.offsets[query + 1]]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+class TripleIndex:
+    """Known triples, sorted, so that whole arrays of questions are answered by binary search.
+
+    >>> index = TripleIndex(np.array([[0, 0, 1], [0, 0, 2], [3, 1, 1]]), entities=4, relations=2)
+    >>> index.contains(np.array([0, 1]), np.array([0, 0]), np.array([2, 2]))
+    array([ True, False])
+    >>> index.tails(np.array([0]), np.array([0]))[0]
+    array([1, 2])
+    >>> index.heads(np.array([1]), np.array([1]))[0]
+    array([3])
+    """
+
+    def __init__(self, triples: Triples, entities: int, relations: int) -> None:
+        if entities * entities * relations > np.iinfo(np.int64).max:
+            raise DataError(f"{entities:,} entities and {relations:,} relations are more than one index can hold")
+        self.entities = entities
+        self.relations = relations
+        self._triples = triples
+        # One number per triple, ordered by (head, relation) and then tail.
+        self.keys = _sorted_distinct(self.key(triples[:, HEAD], triples[:, RELATION], triples[:, TAIL]))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def key(self, heads: Ids, relations: Ids, tails: Ids) -> npt.NDArray[np.int64]:
+        """(h·R + r)·E + t, one number per triple."""
+        heads, relations, tails = (np.asarray(ids, np.int64) for ids in (heads, relations, tails))
+        return (heads * self.relations + relations) * self.entities + tails
+
+    def contains(self, heads: Ids, relations: Ids, tails: Ids) -> npt.NDArray[np.bool_]:
+        """Which of these triples are known."""
+        keys = self.key(heads, relations, tails)
+        return np.searchsorted(self.keys, keys, side="right") > np.searchsorted(self.keys, keys)
+
+    def tails(self, heads: Ids, relations: Ids) -> Answers:
+        """The known tails of each (head, relation)."""
+        return self._answers(self.keys, np.asarray(heads, np.int64) * self.relations + relations)
+
+    def heads(self, relations: Ids, tails: Ids) -> Answers:
+        """The known heads of each (relation, tail)."""
+        return self._answers(self._keys_by_tail, np.asarray(tails, np.int64) * self.relations + relations)
+
+    @cached_property
+    def _keys_by_tail(self) -> npt.NDArray[np.int64]:
+        # The same number with head and tail exchanged.
+        triples = self._triples
+        return _sorted_distinct(self.key(triples[:, TAIL], triples[:, RELATION], triples[:, HEAD]))
+
+    def _answers(self, keys: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64]) -> Answers:
+        starts = np.searchsorted(keys, pairs * self.entities)
+        ends = np.searchsorted(keys, (pairs + 1) * self.entities)
+        lengths = ends - starts
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        positions = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Answers(offsets, keys[positions] % self.entities)
+
+
+def _sorted_distinct(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    # np.unique hashes before it sorts, which takes four times as long on ten million keys.
+    keys = np.sort(keys)
+    return keys[np.diff(keys, prepend=-1) > 0]

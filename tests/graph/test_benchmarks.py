@@ -1,0 +1,167 @@
+"""Finding and downloading datasets, from a server on this machine that can behave badly."""
+
+import hashlib
+import http.server
+import io
+import tarfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from capse.errors import DownloadError, UnknownNameError
+from capse.graph import load_graph
+from capse.graph.benchmarks import BENCHMARKS, Benchmark, cache_folder, find_dataset, get_dataset
+
+LINES = b"a\tr\tb\r\nb\tr\tc\r\n"
+
+
+def archive(*names):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(LINES)
+            tar.addfile(entry, io.BytesIO(LINES))
+    return content.getvalue()
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves one archive; ``cut_after`` bytes of an answer it hangs up, ``ranges`` says if it knows HTTP ranges."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.content = archive("../../evil", "train.txt", "valid.txt", "test.txt", "extra.txt")
+        self.cut_after = None
+        self.ranges = True
+        self.status = 200
+        self.asked = []
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        server = self.server
+        wanted = self.headers.get("Range")
+        server.asked.append((self.path, wanted))
+        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and server.ranges else 0
+        if server.status != 200 or start >= len(server.content):
+            self.send_error(server.status if server.status != 200 else 416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(server.content) - start))
+        self.end_headers()
+        self.wfile.write(server.content[start:][: server.cut_after])
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    monkeypatch.setenv("CAPSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CAPSE_MIRROR", server.url)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.delenv("CAPSE_DATA", raising=False)
+    checksum = hashlib.sha256(server.content).hexdigest()
+    monkeypatch.setitem(BENCHMARKS, "tiny", Benchmark("tiny", "https://x.org/Tiny.tar.gz", checksum, 3, 1, 2, 2, 2))
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_download_and_load(server, tmp_path):
+    assert find_dataset("tiny") is None
+    graph = load_graph("tiny")
+    assert (graph.name, len(graph.entities), len(graph.train)) == ("tiny", 3, 2)
+    assert find_dataset("tiny") == tmp_path / "cache" / "tiny"
+    load_graph("tiny")
+    assert server.asked == [("/Tiny.tar.gz", None)]  # once
+
+
+def test_only_the_known_members_are_unpacked(server, tmp_path):
+    get_dataset("tiny")
+    files = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
+    assert files == ["cache/tiny/test.txt", "cache/tiny/train.txt", "cache/tiny/valid.txt"]
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_cut_download_goes_on_where_it_stopped(server, tmp_path, ranges):
+    server.ranges, server.cut_after = ranges, 100
+    with pytest.raises(DownloadError, match=r"ended after 100 of \d+ bytes\): try again"):
+        get_dataset("tiny")
+    assert (tmp_path / "cache" / "Tiny.tar.gz.part").stat().st_size == 100
+    server.cut_after = None
+    assert (get_dataset("tiny") / "train.txt").read_bytes() == LINES
+    assert [wanted for _, wanted in server.asked] == [None, "bytes=100-"]
+
+
+def test_a_complete_part_is_used(server, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "Tiny.tar.gz.part").write_bytes(server.content)
+    assert (get_dataset("tiny") / "test.txt").exists()
+
+
+@pytest.mark.parametrize("begun", [b"", b"something else"])
+def test_wrong_content_is_refused_and_removed(server, tmp_path, begun):
+    if not begun:
+        server.content = b"<html>Please log in</html>"
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "Tiny.tar.gz.part").write_bytes(begun)
+    with pytest.raises(DownloadError, match="is not the expected archive"):
+        get_dataset("tiny")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_an_archive_without_a_member(server, monkeypatch):
+    server.content = archive("train.txt")
+    checksum = hashlib.sha256(server.content).hexdigest()
+    monkeypatch.setitem(BENCHMARKS, "tiny", Benchmark("tiny", "https://x.org/Tiny.tar.gz", checksum, 3, 1, 2, 2, 2))
+    with pytest.raises(DownloadError, match=r"no file valid\.txt in it"):
+        get_dataset("tiny")
+    assert find_dataset("tiny") is None
+
+
+def test_the_server_says_no(server):
+    server.status = 404
+    with pytest.raises(DownloadError, match=r"cannot download http://127.*Tiny\.tar\.gz \(Not Found\)"):
+        get_dataset("tiny")
+
+
+def test_offline_the_error_says_what_to_put_where(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("CAPSE_MIRROR", "http://127.0.0.1:1")
+    with pytest.raises(DownloadError) as caught:
+        get_dataset("tiny")
+    folder = tmp_path / "cache" / "tiny"
+    assert f"put train.txt, valid.txt, test.txt from that archive into {folder}" in str(caught.value)
+    folder.mkdir()
+    for split in ("train", "valid", "test"):
+        (folder / f"{split}.txt").write_bytes(LINES)
+    assert len(load_graph("tiny").train) == 2
+
+
+def test_own_data_goes_before_the_cache(server, monkeypatch, tmp_path):
+    (tmp_path / "own" / "tiny").mkdir(parents=True)
+    monkeypatch.setenv("CAPSE_DATA", str(tmp_path / "own"))
+    assert get_dataset("tiny") == tmp_path / "own" / "tiny"
+    assert server.asked == []
+
+
+def test_the_cache_folder(monkeypatch):
+    monkeypatch.delenv("CAPSE_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache_folder() == Path("/x/capse")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder().is_relative_to(Path.home())
+
+
+def test_unknown_dataset():
+    with pytest.raises(UnknownNameError, match="unknown dataset 'fb15k237': did you mean 'fb15k-237'"):
+        get_dataset("fb15k237")

@@ -1,0 +1,247 @@
+"""What single models promise beyond their formula: dropout, starts, constraints, magnitudes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from capse.models import ConvE, ConvESettings, ConvKB, ConvKBSettings, ModelSettings, TranslationSettings, build_model
+
+TRANSLATIONS = ["transe", "transh", "transr", "transd", "stranse"]
+
+
+class TestDropout:
+    """Active in training, absent in evaluation."""
+
+    @staticmethod
+    def models(name, **settings):
+        """The same weights with and without dropout."""
+        make = {"conve": ConvESettings, "convkb": ConvKBSettings}[name]
+        none = dict.fromkeys(settings, 0.0)
+        sizes = {"dim": 60, "filters": 8}
+        return [
+            build_model(name, make(**sizes, **extra), entities=20, relations=3, seed=4) for extra in (settings, none)
+        ]
+
+    DROPOUTS = pytest.mark.parametrize(
+        ("name", "setting"),
+        [("conve", "input_dropout"), ("conve", "feature_dropout"), ("conve", "hidden_dropout"), ("convkb", "dropout")],
+    )
+
+    @DROPOUTS
+    def test_in_training_scores_vary(self, name, setting):
+        dropping, _ = self.models(name, **{setting: 0.5})
+        ids = torch.arange(20), torch.arange(20) % 3, torch.arange(20).flip(0)
+        torch.manual_seed(0)
+        first, second = dropping.train().score_triples(*ids), dropping.score_triples(*ids)
+        assert not torch.allclose(first, second)
+
+    @DROPOUTS
+    def test_in_evaluation_it_does_nothing(self, name, setting):
+        dropping, plain = (model.eval() for model in self.models(name, **{setting: 0.5}))
+        heads, relations = torch.arange(20), torch.arange(20) % 3
+        with torch.no_grad():
+            scores = dropping.score_tails(heads, relations)
+            assert torch.equal(scores, dropping.score_tails(heads, relations))
+            assert torch.equal(scores, plain.score_tails(heads, relations))
+
+    @pytest.mark.parametrize("name", ["conve", "convkb"])
+    def test_no_dropout_is_exact_in_training(self, name):
+        settings = {"conve": ["input_dropout", "feature_dropout", "hidden_dropout"], "convkb": ["dropout"]}[name]
+        _, plain = self.models(name, **dict.fromkeys(settings, 0.5))
+        ids = torch.arange(20), torch.arange(20) % 3, torch.arange(20).flip(0)
+        with torch.no_grad():
+            assert torch.equal(plain.train().score_triples(*ids), plain.score_triples(*ids))
+
+    def test_conve_drops_whole_feature_maps(self):
+        settings = ConvESettings(dim=60, filters=8, input_dropout=0, feature_dropout=0.5, hidden_dropout=0)
+        torch.manual_seed(0)
+        convolution = ConvE(settings).convolution.train()
+        maps = convolution(torch.randn(16, 1, 20, 6)).flatten(2)  # (16, 8, positions)
+        dropped = (maps == 0).all(-1)
+        assert 0.3 < dropped.float().mean() < 0.7
+        assert (maps[~dropped] > 0).any(-1).all()
+
+
+class TestConvE:
+    def test_evaluation_uses_the_running_statistics(self):
+        """In evaluation a triple's score does not depend on its batch, nor do the statistics move."""
+        model = build_model("conve", ConvESettings(dim=60, filters=4), entities=20, relations=3)
+        ids = torch.arange(20), torch.arange(20) % 3, torch.arange(20).flip(0)
+        with torch.no_grad():
+            model.train().score_triples(*ids)
+            before = {name: value.clone() for name, value in model.state_dict().items()}
+            model.eval()
+            together = model.score_triples(*ids)
+            alone = torch.cat([model.score_triples(*(x[i : i + 1] for x in ids)) for i in range(20)])
+        torch.testing.assert_close(alone, together)
+        assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+    def test_training_moves_the_running_statistics(self):
+        model = build_model("conve", ConvESettings(dim=60, filters=4), entities=20, relations=3).train()
+        before = {name: value.clone() for name, value in model.state_dict().items() if "running" in name}
+        model.score_triples(torch.arange(20), torch.arange(20) % 3, torch.arange(20))
+        assert len(before) == 6
+        assert not any(torch.equal(value, model.state_dict()[name]) for name, value in before.items())
+
+    def test_the_entity_bias_starts_at_zero_and_adds_to_tails_only(self):
+        model = build_model("conve", ConvESettings(dim=60, filters=4, reciprocal=False), entities=5, relations=2).eval()
+        heads, relations = torch.arange(5), torch.arange(5) % 2
+        with torch.no_grad():
+            assert not model.entities[:, -1].any()
+            before = model.score_tails(heads, relations)
+            model.entities[:, -1] = torch.arange(5.0)
+            torch.testing.assert_close(model.score_tails(heads, relations), before + torch.arange(5.0))
+            torch.testing.assert_close(model.score_heads(relations, heads), before_heads(model) + heads[:, None])
+
+    def test_it_is_reciprocal_by_default(self):
+        assert ConvESettings().reciprocal
+        assert build_model("conve", ConvESettings(dim=60), entities=2, relations=3).relations.shape[0] == 6
+
+
+def before_heads(model):
+    """Scores of heads without the tails' biases."""
+    bias = model.entities[:, -1].clone()
+    model.entities[:, -1] = 0
+    scores = model.score_heads(torch.arange(5) % 2, torch.arange(5))
+    model.entities[:, -1] = bias
+    return scores
+
+
+class TestUnitBall:
+    """The translation family keeps entity vectors at length 1 or less."""
+
+    @staticmethod
+    def model(name, **settings):
+        model = build_model(name, TranslationSettings(dim=4, **settings), entities=6, relations=2)
+        with torch.no_grad():
+            model.relations.normal_(0, 3, generator=torch.Generator().manual_seed(0))
+            model.entities.normal_(0, 3, generator=torch.Generator().manual_seed(1))
+            model.entities[0, :4] = torch.tensor([0.3, 0.0, -0.4, 0.0])  # inside
+            model.entities[1, :4] = 0
+            model.entities[2, :4] = torch.tensor([0.0, 1.0, 0.0, 0.0])  # on the sphere
+            model.entities[3, :4] = torch.tensor([3.0, 0.0, 4.0, 0.0])  # outside, length 5
+        return model
+
+    @pytest.mark.parametrize("name", TRANSLATIONS)
+    def test_long_vectors_are_shortened_and_others_kept(self, name):
+        model = self.model(name)
+        before = model.entities.detach().clone()
+        model.constrain()
+        vectors = model.entities.detach()[:, :4]
+        assert torch.equal(vectors[:3], before[:3, :4])
+        torch.testing.assert_close(vectors[3], torch.tensor([0.6, 0.0, 0.8, 0.0]))
+        assert (vectors.norm(dim=1) <= 1 + 1e-6).all()
+        torch.testing.assert_close(
+            torch.nn.functional.normalize(vectors, dim=1), torch.nn.functional.normalize(before[:, :4], dim=1)
+        )
+
+    @pytest.mark.parametrize("name", TRANSLATIONS)
+    def test_nothing_else_moves(self, name):
+        """Neither relations nor TransD's transfer vectors."""
+        model = self.model(name)
+        entities, relations = model.entities.detach().clone(), model.relations.detach().clone()
+        model.constrain()
+        assert not torch.equal(model.entities, entities)
+        assert torch.equal(model.entities[:, 4:], entities[:, 4:])
+        assert torch.equal(model.relations, relations)
+
+    @pytest.mark.parametrize("name", TRANSLATIONS)
+    def test_it_can_be_switched_off(self, name):
+        model = self.model(name, unit_ball=False)
+        before = model.entities.detach().clone()
+        model.constrain()
+        assert torch.equal(model.entities, before)
+
+    @pytest.mark.parametrize("name", TRANSLATIONS)
+    def test_a_fresh_model_is_in_the_ball(self, name):
+        model = build_model(name, TranslationSettings(dim=20), entities=50, relations=7)
+        assert (model.entities.detach()[:, :20].norm(dim=1) <= 1 + 1e-6).all()
+
+    def test_it_survives_training_steps(self):
+        model = build_model("transe", TranslationSettings(dim=4), entities=6, relations=2)
+        optimiser = torch.optim.SGD(model.parameters(), lr=10.0)
+        outside = 0
+        for step in range(5):
+            optimiser.zero_grad()
+            model.score_tails(torch.arange(6), torch.arange(6) % 2)[:, step].sum().backward()
+            optimiser.step()
+            outside += int((model.entities.detach().norm(dim=1) > 1).sum())
+            model.constrain()
+            assert (model.entities.detach().norm(dim=1) <= 1 + 1e-6).all()
+            assert model.entities.requires_grad
+        assert outside > 0
+
+    @pytest.mark.parametrize("name", ["distmult", "complex"])
+    def test_others_have_no_constraint(self, name):
+        model = build_model(name, ModelSettings(dim=4), entities=6, relations=2)
+        with torch.no_grad():
+            model.entities.mul_(100)
+        before = model.entities.detach().clone()
+        model.constrain()
+        assert torch.equal(model.entities, before)
+
+
+class TestStarts:
+    @pytest.mark.parametrize("name", ["transr", "stranse"])
+    @pytest.mark.parametrize("norm", [1, 2])
+    def test_identity_matrices_start_as_transe(self, name, norm):
+        settings = TranslationSettings(dim=4, norm=norm)
+        model, transe = (build_model(x, settings, entities=5, relations=3, seed=2) for x in (name, "transe"))
+        ids = torch.arange(5), torch.tensor([2, 0, 1, 1, 2]), torch.arange(5).flip(0)
+        with torch.no_grad():
+            transe.entities.copy_(model.entities)
+            transe.relations.copy_(model.relations[:, :4])
+            torch.testing.assert_close(model.score_triples(*ids), transe.score_triples(*ids))
+
+    @pytest.mark.parametrize("name", TRANSLATIONS)
+    def test_translations_start_at_length_one(self, name):
+        """Bordes et al. 2013, Algorithm 1: uniform in ±6/√k, relation vectors then normalised."""
+        model = build_model(name, TranslationSettings(dim=4), entities=5, relations=9)
+        torch.testing.assert_close(model.relations.detach()[:, :4].norm(dim=1), torch.ones(9))
+
+    @pytest.mark.parametrize("norm", [1, 2])
+    def test_a_perfect_translation_has_the_highest_score(self, norm):
+        model = build_model("transe", TranslationSettings(dim=4, norm=norm), entities=5, relations=1)
+        with torch.no_grad():
+            model.entities[3] = model.entities[0] + model.relations[0]
+            scores = model.score_tails(torch.tensor([0]), torch.tensor([0]))[0]
+        assert scores[3] == 0
+        assert (scores[[0, 1, 2, 4]] < 0).all()
+
+
+class TestMagnitudes:
+    def test_complex_numbers_have_a_modulus(self):
+        scorer = build_model("complex", ModelSettings(dim=2), entities=2, relations=2).scorer
+        vectors = torch.tensor([[3.0, 0.0, -4.0, 2.0], [0.0, -1.0, 0.0, 0.0]])  # 3 − 4i, 2i; 0, −1
+        torch.testing.assert_close(scorer.magnitudes(vectors), torch.tensor([[5.0, 2.0], [0.0, 1.0]]))
+
+    def test_real_numbers_have_an_absolute_value(self):
+        scorer = build_model("distmult", ModelSettings(dim=2), entities=2, relations=2).scorer
+        assert torch.equal(scorer.magnitudes(torch.tensor([-2.0, 3.0])), torch.tensor([2.0, 3.0]))
+
+
+class TestSymmetry:
+    """What DistMult cannot say and ComplEx can."""
+
+    def test_distmult_is_symmetric_and_complex_is_not(self):
+        for name, symmetric in (("distmult", True), ("complex", False)):
+            model = build_model(name, ModelSettings(dim=4), entities=5, relations=2).double()
+            heads, relations, tails = torch.arange(4), torch.arange(4) % 2, torch.arange(1, 5)
+            forward, backward = (
+                model.score_triples(heads, relations, tails),
+                model.score_triples(tails, relations, heads),
+            )
+            assert torch.allclose(forward, backward) == symmetric
+
+
+def test_convkb_starts_from_transes_filters():
+    """All filters (0.1, 0.1, −0.1): every feature is relu(0.1·(h + r − t))."""
+    model = build_model("convkb", ConvKBSettings(dim=3, filters=2), entities=3, relations=1)
+    assert isinstance(model.scorer, ConvKB)
+    assert torch.equal(model.scorer.filters, torch.tensor([[0.1, 0.1], [0.1, 0.1], [-0.1, -0.1]]))
+    h, r, t = model.entities[0], model.relations[0], model.entities[2]
+    features = (0.1 * (h + r - t)).clamp(min=0)
+    torch.testing.assert_close(
+        model.score_triples(torch.tensor(0), torch.tensor(0), torch.tensor(2)), features @ model.scorer.weights.sum(1)
+    )

@@ -1,0 +1,96 @@
+"""Derived directions go over the candidates in chunks: the chunk's size changes the memory and never the scores."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from capse.models import CapsESettings, ConvESettings, ConvKBSettings, base, build_model
+
+BATCH, ENTITIES = 4, 2000
+WORKSPACE = 2**16
+
+CHUNKED = {
+    "capse-paper": ("capse", CapsESettings(dim=8, filters=16, capsule_dim=4)),
+    "capse-paper-routed": ("capse", CapsESettings(dim=8, filters=16, capsule_dim=4, routing=3)),
+    "capse-released": ("capse", CapsESettings(dim=8, filters=16, capsule_dim=4, variant="released")),
+    "capse-released-routed": ("capse", CapsESettings(dim=8, filters=16, capsule_dim=4, variant="released", routing=3)),
+    "capse-few-filters": ("capse", CapsESettings(dim=8, filters=2, capsule_dim=4)),
+    "capse-large-capsule": ("capse", CapsESettings(dim=8, filters=4, capsule_dim=16, routing=3)),
+    "convkb": ("convkb", ConvKBSettings(dim=8, filters=16)),
+    "conve": ("conve", ConvESettings(dim=12, height=3, filters=16, reciprocal=False)),
+}
+
+
+class LiveFloats(TorchDispatchMode):
+    """Follows every tensor that an operation makes while it lives; ``peak`` is the most floats held at a time."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.own = {StorageWeakRef(tensor.untyped_storage()) for tensor in model.state_dict().values()}
+        self.sizes = {}
+        self.peak = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                reference = StorageWeakRef(tensor.untyped_storage())
+                if reference not in self.own:  # views of the model's tables and weights hold nothing new
+                    self.sizes[reference] = tensor.untyped_storage().nbytes() // 4
+        self.sizes = {reference: size for reference, size in self.sizes.items() if not reference.expired()}
+        self.peak = max(self.peak, sum(self.sizes.values()))
+        return result
+
+
+def measured(model):
+    """The peaks of scoring all tails and all heads."""
+    queries, relations = torch.arange(BATCH), torch.arange(BATCH) % 3
+    peaks = []
+    for score in (lambda: model.score_tails(queries, relations), lambda: model.score_heads(relations, queries)):
+        with torch.no_grad(), LiveFloats(model) as live:
+            score()
+        peaks.append(live.peak)
+    return peaks
+
+
+@pytest.mark.parametrize("workspace", [1, 1000, 12345])
+def test_scores_do_not_depend_on_the_workspace(make, monkeypatch, workspace):
+    """From one candidate at a time to all at once."""
+    model = make(entities=37).double()
+    queries, relations = torch.tensor([3, 0, 3, 36]), torch.tensor([2, 0, 1, 1])
+    with torch.no_grad():
+        tails, heads = model.score_tails(queries, relations), model.score_heads(relations, queries)
+        monkeypatch.setattr(base, "_WORKSPACE", workspace)
+        torch.testing.assert_close(model.score_tails(queries, relations), tails, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(model.score_heads(relations, queries), heads, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_memory_stays_within_the_workspace(monkeypatch, name):
+    """Whatever the number of candidates: the workspace, give or take a quarter, beside the scores themselves."""
+    model = build_model(*CHUNKED[name], entities=ENTITIES, relations=3).eval()
+    scores = 2 * BATCH * ENTITIES  # the chunks' and their concatenation
+    unbounded = max(measured(model))
+    monkeypatch.setattr(base, "_WORKSPACE", WORKSPACE)
+    bounded = max(measured(model))
+    assert unbounded > 2 * WORKSPACE + scores, "without a bound this case would fit anyway"
+    assert bounded <= 1.25 * WORKSPACE + scores
+
+
+def test_a_workspace_too_small_for_one_candidate_takes_one_at_a_time(monkeypatch):
+    model = build_model(*CHUNKED["capse-paper"], entities=9, relations=3)
+    sizes = []
+    score_triples = model.scorer.score_triples
+
+    def recording(h, r, t):
+        sizes.append(len(t))
+        return score_triples(h, r, t)
+
+    monkeypatch.setattr(base, "_WORKSPACE", 1)
+    monkeypatch.setattr(model.scorer, "score_triples", recording)
+    model.score_tails(torch.tensor([0, 1]), torch.tensor([0, 1]))
+    assert sizes == [1] * 9
