@@ -28,9 +28,8 @@ def run(triples: int = 10_000_000, seed: int = 0) -> dict[str, Any]:
     """Import, split and load ``triples`` lines; seconds and the peak memory (GiB) of each process."""
     with tempfile.TemporaryDirectory() as scratch:
         source, folder = Path(scratch, "triples.tsv"), Path(scratch, "graph")
-        _measure(
-            "import sys; import import_speed as b; b.make(sys.argv[1], *map(int, sys.argv[2:]))", source, triples, seed
-        )
+        maker = "import sys; from benchmarks.import_speed import make; make(sys.argv[1], *map(int, sys.argv[2:]))"
+        _measure(maker, source, triples, seed)
         imported = _measure(
             "from capse.cli.data import app; app()", "import", source, "--out", folder, "--valid", 0.1, "--test", 0.1
         )
@@ -76,7 +75,7 @@ def _labels(prefix: str, numbers: np.typing.NDArray[np.int64]) -> list[str]:
 
 def _measure(code: str, *arguments: object) -> dict[str, float]:
     start = time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], cwd=Path(__file__).parent)
+    child = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], cwd=Path(__file__).parents[1])
     _, status, usage = os.wait4(child.pid, 0)
     seconds = time.perf_counter() - start
     child.returncode = os.waitstatus_to_exitcode(status)

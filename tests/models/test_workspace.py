@@ -25,6 +25,12 @@ CHUNKED = {
 }
 
 
+@pytest.fixture(autouse=True)
+def plain_formula(monkeypatch):
+    """The derived directions, where a model has a faster way too."""
+    monkeypatch.setenv("CAPSE_KERNEL", "reference")
+
+
 class LiveFloats(TorchDispatchMode):
     """Follows every tensor that an operation makes while it lives; ``peak`` is the most floats held at a time."""
 

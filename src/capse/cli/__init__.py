@@ -37,7 +37,7 @@ class _LazyGroup(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         command = typer.main.get_command(import_module(f"capse.cli.{cmd_name}").app)
-        command.name = cmd_name
+        command.name, command.short_help = cmd_name, COMMANDS[cmd_name]
         return command
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -44,10 +45,13 @@ def train(
     source = data or (load_run_graph(run) if begun else resolved.data)
     if source is None:
         raise SettingsError("no data is named", "give --data with a dataset's name or a folder")
-    with TrainingProgress(resolved.training.epochs, resolved.validation.metric) as progress:
-        try:
+    try:
+        with TrainingProgress(resolved.training.epochs, resolved.validation.metric) as progress:
             fit(source, resolved, out=out, resume=resume, listener=progress)
-        except KeyboardInterrupt:
-            progress.message(f"stopped; continue with: capse train --resume --out {out}")
-            raise typer.Exit(130) from None
+    except KeyboardInterrupt:
+        if run.recipe.is_file():
+            typer.echo(f"stopped; continue with: capse train --resume --out {shlex.quote(str(out))}", err=True)
+        else:
+            typer.echo("stopped before the training began", err=True)
+        raise typer.Exit(130) from None
     typer.echo(str(out))

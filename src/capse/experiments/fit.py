@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from capse.experiments.recipe import Recipe, load_recipe
 from capse.experiments.start import start_embeddings
 from capse.graph.dataset import Graph, load_graph
 from capse.graph.link_prediction import rank_split
-from capse.graph.predictor import LinkPredictor, choose_device, read_recipe, save_run_graph
+from capse.graph.predictor import LinkPredictor, choose_device, load_run_graph, read_recipe, save_run_graph
 from capse.models import TripleModel, build_model
-from capse.runs.atomic import write_json, write_text
+from capse.runs.atomic import atomic_folder, write_json, write_text
 from capse.runs.folder import RunFolder
 from capse.runs.records import provenance
 from capse.training.checkpoints import Checkpoints
@@ -65,21 +66,39 @@ def fit(
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, model=model, overrides=overrides)
+    elif model is not None or overrides:
+        raise SettingsError("a whole recipe is given, and a model or overrides too", "put them into the recipe")
     graph = data if isinstance(data, Graph) else load_graph(data)
     recipe = Recipe.from_mapping(recipe.to_mapping() | {"data": graph.name})
     listener = listener or Listener()
     run = RunFolder(out)
-    _prepare(run, recipe, resume)
+    begun = _check_folder(run, recipe, resume)
 
     settings = recipe.training
     if settings.precision == "tf32":
         torch.set_float32_matmul_precision("high")
     network = build_model(recipe.model_name, recipe.model, len(graph.entities), len(graph.relations), settings.seed)
-    listener.message(start_embeddings(network, graph, recipe.start))
+    checkpoints = Checkpoints(run.checkpoints, fingerprint(recipe, graph))
+    continues = checkpoints.last.exists()
+    started = "" if continues else start_embeddings(network, graph, recipe.start, recipe.model.dim)
     network.to(choose_device(settings.device))
     objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer)
-    checkpoints = Checkpoints(run.checkpoints, fingerprint(recipe, graph))
     validator = _Validator(network, graph, recipe)
+    summary_writer = _summary_writer() if settings.tensorboard else None
+    # Nothing was written so far: what is wrong with the input has been said by now.
+    if not begun:
+        _begin(run, recipe, graph)
+    elif not continues:
+        _check_data(run, recipe, graph)
+    run.remove_leftovers()
+    board = summary_writer(str(run.tensorboard)) if summary_writer else None
+
+    def keep(record: dict[str, Any]) -> None:
+        run.append_metrics(record)
+        listener.epoch(record)
+        if board is not None:
+            _to_tensorboard(board, record)
+
     trainer = Trainer(
         objective,
         settings,
@@ -88,19 +107,16 @@ def fit(
         checkpoints,
         validate=validator if len(graph.valid) else None,
         on_step=listener.step,
+        on_epoch=keep,
     )
-    if resume and checkpoints.last.exists():
+    if continues:
         trainer.resume()
-        listener.message(f"resuming after epoch {trainer.position.epoch}, step {trainer.position.step}")
-    save_run_graph(run, graph)
-    write_text(run.recipe, recipe.to_yaml())
+        started = f"resuming after epoch {trainer.position.epoch}, step {trainer.position.step}"
+    listener.message(started)
     run.keep_metrics_up_to(trainer.position.epoch)
-    board = _tensorboard(run) if settings.tensorboard else None
-    for record in trainer.run():
-        run.append_metrics(record)
-        listener.epoch(record)
-        if board is not None:
-            _to_tensorboard(board, record)
+    with closing(trainer.run()) as epochs:
+        for _ in epochs:
+            pass
     if board is not None:
         board.close()
     if trainer.position.best_epoch:
@@ -113,32 +129,57 @@ def fit(
 
 def fingerprint(recipe: Recipe, graph: Graph) -> str:
     """A short text that changes with anything that changes the weights."""
-    values = recipe.to_mapping()
-    for key in ("device", "checkpoint_seconds", "tensorboard"):
-        del values["training"][key]
-    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(_binding(recipe), sort_keys=True).encode())
+    for vocabulary in (graph.entities, graph.relations):
+        digest.update("\n".join(vocabulary.labels).encode())
     for split in (graph.train, graph.valid):
         digest.update(np.ascontiguousarray(split).tobytes())
     return digest.hexdigest()[:16]
 
 
-def _prepare(run: RunFolder, recipe: Recipe, resume: bool) -> None:
-    """Refuse to overwrite another run, or to resume one with other settings; resuming nothing begins anew."""
+def _binding(recipe: Recipe) -> dict[str, Any]:
+    """The settings that a resumed run cannot change: all but where it runs and what it leaves on the way."""
+    values = recipe.to_mapping()
+    for key in ("device", "checkpoint_seconds", "tensorboard"):
+        del values["training"][key]
+    return values
+
+
+def _check_folder(run: RunFolder, recipe: Recipe, resume: bool) -> bool:
+    """Whether a run was begun there; refuses to overwrite one, or to resume it with other settings."""
     if run.path.exists() and not run.path.is_dir():
         raise SettingsError(f"{run.path} is a file", "choose another --out")
     begun = run.recipe.is_file()
     if begun and not resume:
         raise RunError(f"there is a run in {run.path} already", "continue it with --resume, or choose another --out")
-    if not begun and not resume and run.path.is_dir() and any(run.path.iterdir()):
+    if not begun and run.path.is_dir() and any(run.path.iterdir()):
         raise RunError(f"{run.path} is not empty and not a run", "choose another --out")
     if begun:
-        stored, wanted = read_recipe(run), recipe.to_mapping()
+        stored, wanted = _binding(Recipe.from_mapping(read_recipe(run))), _binding(recipe)
         for section in wanted:
-            if stored.get(section) != wanted[section]:
+            if stored[section] != wanted[section]:
                 raise RunError(
                     f"the run in {run.path} was begun with other settings in {section!r}",
                     "resume it with the recipe and options it was begun with, or choose another --out",
                 )
+    return begun
+
+
+def _begin(run: RunFolder, recipe: Recipe, graph: Graph) -> None:
+    """Make the folder with all that a resumed run needs, whole or not at all."""
+    with atomic_folder(run.path) as temporary:
+        folder = RunFolder(temporary)
+        save_run_graph(folder, graph)
+        write_text(folder.recipe, recipe.to_yaml())
+
+
+def _check_data(run: RunFolder, recipe: Recipe, graph: Graph) -> None:
+    """Refuse data that is not what the run was begun with; where there is a checkpoint, that does it."""
+    if fingerprint(recipe, load_run_graph(run)) != fingerprint(recipe, graph):
+        raise RunError(
+            f"the run in {run.path} was begun with other data called {graph.name!r}",
+            "resume it with that data (it is kept in the run: leave out --data), or choose another --out",
+        )
 
 
 class _Validator:
@@ -187,23 +228,26 @@ def parse_metric(text: str) -> tuple[str, str, str]:
 
 def _results(recipe: Recipe, trainer: Trainer) -> dict[str, Any]:
     position = trainer.position
+    best = position.best_value
+    if best is not None and parse_metric(recipe.validation.metric)[2] == "mr":
+        best = -best  # the trainer maximises
     return {
         "model": recipe.model_name,
         "dataset": recipe.data,
         "epochs": position.epoch,
         "best_epoch": position.best_epoch or position.epoch,
-        "best_validation": {recipe.validation.metric: position.best_value},
+        "best_validation": {recipe.validation.metric: best},
         "training_seconds": round(position.seconds, 3),
         **provenance(),
     }
 
 
-def _tensorboard(run: RunFolder) -> Any:
+def _summary_writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise MissingExtraError("training.tensorboard", "tensorboard") from error
-    return SummaryWriter(str(run.tensorboard))
+    return SummaryWriter
 
 
 def _to_tensorboard(board: Any, record: dict[str, Any]) -> None:

@@ -55,12 +55,12 @@ class Recipe:
         """Fill the sections strictly: an unknown section or key is an error that names the nearest known one."""
         for key in values:
             check_key(str(key), ["data", "model", *_SECTIONS])
-        section = values.get("model") or {}
-        if not isinstance(section, Mapping):
-            raise SettingsError(f"section 'model' is {section!r}", "write it as 'key: value' lines")
-        name, model = model_settings(section)
+        data = values.get("data")
+        if not (data is None or isinstance(data, str)):
+            raise SettingsError(f"data is {data!r}", "write a dataset's name or a folder, in quotes")
+        name, model = model_settings(_model_section(values))
         sections: dict[str, Any] = {key: fill(kind, values.get(key), key) for key, kind in _SECTIONS.items()}
-        return cls(data=values.get("data"), model_name=name, model=model, **sections)
+        return cls(data=data, model_name=name, model=model, **sections)
 
     def to_mapping(self) -> dict[str, Any]:
         """The resolved recipe: every setting, defaults included."""
@@ -91,27 +91,39 @@ def load_recipe(
 ) -> Recipe:
     """A recipe from a file or by a shipped name; without one, the shipped recipe of ``model`` (CapsE by default).
 
+    ``--set model.name=...`` among the ``overrides`` names the model as well.
+
     >>> load_recipe(model="transe", overrides=["training.epochs=3"]).training.epochs
     3
     """
+    overrides = overrides or []
+    if source is None and model is None:
+        chosen = override({}, overrides).get("model", {}).get("name")
+        model = None if chosen is None else str(chosen)
     if model is not None:
         scorer_class(model)  # an unknown model is a better error than an unknown recipe
     values = load_yaml(*_text(source if source is not None else model or "capse"))
-    if model is not None:
-        section = values.setdefault("model", {})
-        if section.get("name", model) != model:
-            raise SettingsError(
-                f"the recipe is for {section['name']!r} but the model asked for is {model!r}", "give one"
-            )
-        section["name"] = model
     if data is not None:
         values["data"] = data
-    return Recipe.from_mapping(override(values, overrides or []))
+    if model is not None:
+        values["model"] = {"name": model, **_model_section(values)}
+    values = override(values, overrides)
+    name = _model_section(values).get("name")
+    if model is not None and name != model:
+        raise SettingsError(f"the settings are for {name!r} but the model asked for is {model!r}", "give one")
+    return Recipe.from_mapping(values)
 
 
 def shipped_recipes() -> list[str]:
     """The names of the recipes that come with the package."""
     return sorted(path.name.removesuffix(".yaml") for path in _shipped().iterdir() if path.name.endswith(".yaml"))
+
+
+def _model_section(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    section = values.get("model") or {}
+    if not isinstance(section, Mapping):
+        raise SettingsError(f"section 'model' is {section!r}", "write it as 'key: value' lines")
+    return section
 
 
 def _text(source: str | Path) -> tuple[str, str]:

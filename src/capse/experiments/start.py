@@ -12,23 +12,27 @@ from capse.errors import DataError, SettingsError
 from capse.experiments.recipe import StartSettings
 from capse.graph.dataset import Graph
 from capse.graph.files import lines
-from capse.graph.predictor import LinkPredictor
+from capse.graph.predictor import LinkPredictor, read_recipe
 from capse.graph.word_vectors import average_word_vectors
-from capse.models import TripleModel
+from capse.models import TripleModel, model_settings
+from capse.runs.folder import RunFolder
 
 
 @torch.no_grad()
-def start_embeddings(model: TripleModel, graph: Graph, settings: StartSettings) -> str:
-    """Fill the model's tables as the settings say; returns one line about what was done."""
+def start_embeddings(model: TripleModel, graph: Graph, settings: StartSettings, dim: int) -> str:
+    """Fill the tables of a model of size ``dim`` as the settings say; returns one line about what was done."""
     if settings.run:
-        return _from_run(model, graph, settings.run)
+        return _from_run(model, graph, settings.run, dim)
     if settings.words:
-        return _from_words(model, graph, settings)
+        return _from_words(model, graph, settings, dim)
     return "embeddings start at random"
 
 
-def _from_run(model: TripleModel, graph: Graph, path: str) -> str:
+def _from_run(model: TripleModel, graph: Graph, path: str, dim: int) -> str:
     source = LinkPredictor.load(path, device="cpu")
+    _, settings = model_settings(read_recipe(RunFolder(path))["model"])
+    if settings.dim != dim:
+        raise SettingsError(f"model.dim is {dim}, and {settings.dim} in {path}", "give both the same model.dim")
     tables = [
         (model.entities, graph.entities, source.model.entities, source.graph.entities),
         (model.relations, graph.relations, source.model.relations, source.graph.relations),
@@ -39,7 +43,7 @@ def _from_run(model: TripleModel, graph: Graph, path: str) -> str:
         if width > target.shape[1]:
             raise SettingsError(
                 f"the vectors in {path} have {width} numbers, the model's {target.shape[1]}",
-                "give both the same model.dim",
+                "start from a simpler model, e.g. TransE",
             )
         pairs = [(i, known.id(label)) for i, label in enumerate(labels.labels) if label in known]
         here, there = (torch.tensor([pair[side] for pair in pairs], dtype=torch.long) for side in (0, 1))
@@ -51,14 +55,13 @@ def _from_run(model: TripleModel, graph: Graph, path: str) -> str:
     return f"{copied[0]} entities and {copied[1]} relations start from {path}"
 
 
-def _from_words(model: TripleModel, graph: Graph, settings: StartSettings) -> str:
+def _from_words(model: TripleModel, graph: Graph, settings: StartSettings, dim: int) -> str:
     names = _names(graph, settings)
     vectors, covered = average_word_vectors(names, Path(str(settings.words)))
     width = vectors.shape[1]
-    if width > model.entities.shape[1]:
+    if width != dim:
         raise SettingsError(
-            f"{settings.words} has vectors of {width} numbers, the model's have {model.entities.shape[1]}",
-            f"set model.dim={width}",
+            f"{settings.words} has vectors of {width} numbers, the model's have {dim}", f"set model.dim={width}"
         )
     if settings.normalise:
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

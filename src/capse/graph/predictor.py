@@ -37,7 +37,10 @@ class LinkPredictor:
     def load(cls, path: str | Path, device: str = "auto") -> LinkPredictor:
         """The predictor of a finished run. Nothing in the folder is executed: it is numbers and text."""
         run = RunFolder.open(path)
-        name, settings = model_settings(read_recipe(run).get("model") or {})
+        section = read_recipe(run).get("model")
+        if not isinstance(section, dict):
+            raise RunError(f"{run.recipe} does not say which model this is", _REMEDY)
+        name, settings = model_settings(section)
         graph = load_run_graph(run)
         model = build_model(name, settings, len(graph.entities), len(graph.relations))
         tensors, _ = load_tensors(run.model, _REMEDY)
@@ -88,16 +91,15 @@ class LinkPredictor:
 
 def save_run_graph(run: RunFolder, graph: Graph) -> None:
     """Keep the graph in the run, so that the run can be moved, evaluated and asked without the files it came from."""
-    if run.vocabulary.exists():
-        return
-    if not run.graph.exists():
-        save_graph(graph, run.graph)
+    save_graph(graph, run.graph)
     graph.entities.save(run.vocabulary / "entities.parquet")
     graph.relations.save(run.vocabulary / "relations.parquet")
 
 
 def load_run_graph(run: RunFolder) -> Graph:
     """The graph that `save_run_graph` kept, under the name it was trained by."""
+    if not run.graph.is_dir():
+        raise RunError(f"{run.graph} is missing", "restore it, or train the model again")
     vocabularies = tuple(Vocabulary.load(run.vocabulary / f"{kind}.parquet") for kind in ("entities", "relations"))
     graph = load_graph(run.graph, (vocabularies[0], vocabularies[1]))
     name = read_recipe(run).get("data") or graph.name
@@ -106,7 +108,10 @@ def load_run_graph(run: RunFolder) -> Graph:
 
 def read_recipe(run: RunFolder) -> dict[str, Any]:
     """The resolved recipe of a run as plain values."""
-    return load_yaml(run.recipe.read_text(encoding="utf-8"), str(run.recipe))
+    try:
+        return load_yaml(run.recipe.read_text(encoding="utf-8"), str(run.recipe))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{run.recipe} cannot be read ({error})", _REMEDY) from error
 
 
 def choose_device(name: str) -> torch.device:

@@ -17,7 +17,8 @@ from torch import Tensor
 def features(h: Tensor, r: Tensor, t: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
     """The ReLU feature maps: h, r, t (..., k), filters (3, N), bias (N,) to first-layer capsules (..., k, N)."""
     triple = torch.stack(torch.broadcast_tensors(h, r, t), dim=-1)  # A ∈ R^{k×3}, (..., k, 3)
-    return torch.addmm(bias, triple.flatten(0, -2), filters).relu_().unflatten(0, triple.shape[:-1])
+    maps: Tensor = torch.addmm(bias, triple.flatten(0, -2), filters).relu_().unflatten(0, triple.shape[:-1])
+    return maps
 
 
 def squash(vectors: Tensor, epsilon: float = 0.0) -> Tensor:
@@ -32,7 +33,8 @@ def length(vectors: Tensor, epsilon: float = 0.0) -> Tensor:
     """√(‖s‖² + ε) along the last axis; with ε = 0 its derivative at zero is zero."""
     if epsilon:
         return (vectors.square().sum(-1) + epsilon).sqrt()
-    return torch.linalg.vector_norm(vectors, dim=-1)
+    norm: Tensor = torch.linalg.vector_norm(vectors, dim=-1)
+    return norm
 
 
 def predictions(capsules: Tensor, weights: Tensor) -> Tensor:

@@ -18,9 +18,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from capse.errors import SettingsError
+from capse.kernels.gather import rows
 from capse.runs.settings import check_choices
 
 # Floats that a derived direction may hold at a time: 64 MiB, whatever the number of candidates.
@@ -65,6 +65,12 @@ class Scorer(nn.Module, ABC):
     @abstractmethod
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """Scores of triples given as vectors (..., width) whose leading dimensions broadcast."""
+
+    def score_rows(
+        self, entities: Tensor, relations: Tensor, heads: Tensor, relation_ids: Tensor, tails: Tensor
+    ) -> Tensor | None:
+        """The same straight from tables and ids that broadcast, or None where a model has no quicker way."""
+        return None
 
     def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
         """Scores (B, C) of every candidate (C, width) as the tail of each pair h (B, width), r (B, width)."""
@@ -116,7 +122,12 @@ class TripleModel(nn.Module):
 
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Scores of triples given as ids whose shapes broadcast."""
-        return self.scorer.score_triples(self.entity(heads), self.relation(relations), self.entity(tails))
+        scores = self.scorer.score_rows(self.entities, self.relations, heads, relations, tails)
+        if scores is not None:
+            return scores
+        both = torch.cat([heads.reshape(-1), tails.reshape(-1)])  # one gather, and so one gradient, for both sides
+        h, t = self.entity(both).split([heads.numel(), tails.numel()])
+        return self.scorer.score_triples(h.view(*heads.shape, -1), self.relation(relations), t.view(*tails.shape, -1))
 
     def score_tails(self, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
         """Scores (B, E) of all entities, or of ``candidates``, as tails of (heads (B,), relations (B,))."""
@@ -151,10 +162,10 @@ class TripleModel(nn.Module):
         return self._distinct[1]
 
     def entity(self, ids: Tensor) -> Tensor:
-        return F.embedding(ids, self.entities)
+        return rows(self.entities, ids)
 
     def relation(self, ids: Tensor) -> Tensor:
-        return F.embedding(ids, self.relations)
+        return rows(self.relations, ids)
 
     @torch.no_grad()
     def constrain(self) -> None:

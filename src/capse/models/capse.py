@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from capse.errors import SettingsError
-from capse.kernels import reference
+from capse.kernels import reference, scoring
+from capse.kernels.stage import Stage
 from capse.models.base import ModelSettings, Scorer, check_filters
 from capse.models.convkb import FilterStart, start_filters
 
@@ -69,6 +70,24 @@ class CapsE(Scorer):
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         capsules = reference.features(h, r, t, self.filters, self.bias)
         return self._released_score(capsules) if self.released else self._paper_score(capsules)
+
+    def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
+        return scoring.score_tails(self._stage(), h, r, candidates, super().score_tails)
+
+    def score_heads(self, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        return scoring.score_heads(self._stage(), r, t, candidates, super().score_heads)
+
+    def _stage(self) -> Stage:
+        return Stage(
+            self.filters,
+            self.bias,
+            self.weights,
+            kind="released" if self.released else "paper",
+            routing=self.routing,
+            scale=float(len(self.weights)) if self.released else 1.0,
+            epsilon=_RELEASED_EPSILON if self.released else 0.0,
+            sigmoid=self.readout == "sigmoid" and not self.training,
+        )
 
     def _paper_score(self, capsules: Tensor) -> Tensor:
         square = self._routed(capsules, scale=1.0, epsilon=0.0).square().sum(-1)

@@ -8,7 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from capse.kernels import reference
+from capse.kernels import reference, scoring
+from capse.kernels.stage import Stage
 from capse.models.base import ModelSettings, Scorer, check_dropout, check_filters
 
 FilterStart = Literal["normal", "translation"]
@@ -50,6 +51,19 @@ class ConvKB(Scorer):
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         features = self.dropout(reference.features(h, r, t, self.filters, self.bias))
         return reference.summed_predictions(features, self.weights.unsqueeze(-1)).squeeze(-1)
+
+    def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
+        if self.training and self.dropout.p:
+            return super().score_tails(h, r, candidates)
+        return scoring.score_tails(self._stage(), h, r, candidates, super().score_tails)
+
+    def score_heads(self, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        if self.training and self.dropout.p:
+            return super().score_heads(r, t, candidates)
+        return scoring.score_heads(self._stage(), r, t, candidates, super().score_heads)
+
+    def _stage(self) -> Stage:
+        return Stage(self.filters, self.bias, self.weights.unsqueeze(-1), kind="linear")
 
 
 def start_filters(count: int, start: FilterStart) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from capse.kernels import fused
 from capse.models.base import ModelSettings, Scorer
 
 
@@ -19,6 +20,13 @@ class DistMult(Scorer):
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         return (h * r * t).sum(-1)
+
+    def score_rows(
+        self, entities: Tensor, relations: Tensor, heads: Tensor, relation_ids: Tensor, tails: Tensor
+    ) -> Tensor | None:
+        if not fused.is_usable(entities):
+            return None
+        return fused.score_triples(fused.PRODUCT, entities, relations, heads, relation_ids, tails)
 
     def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
         return (h * r) @ candidates.T

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from capse.kernels import fused
 from capse.kernels.distances import pairwise_distances
 from capse.models.translation import TranslationScorer
 
@@ -12,6 +13,13 @@ class TransE(TranslationScorer):
     """f(h, r, t) = −‖h + r − t‖_p with h, r, t ∈ R^k."""
 
     citation = "Bordes et al., Translating Embeddings for Modeling Multi-relational Data, NeurIPS 2013"
+
+    def score_rows(
+        self, entities: Tensor, relations: Tensor, heads: Tensor, relation_ids: Tensor, tails: Tensor
+    ) -> Tensor | None:
+        if self.norm != 1 or not fused.is_usable(entities):
+            return None
+        return fused.score_triples(fused.DISTANCE, entities, relations, heads, relation_ids, tails)
 
     def _compare(self, targets: Tensor, r: Tensor, candidates: Tensor, *, heads: bool) -> Tensor:
         # Every relation sees the candidates alike, so one call serves the whole batch.

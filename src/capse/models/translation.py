@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from capse.kernels import fused
 from capse.kernels.distances import pairwise_distances
 from capse.models.base import ModelSettings, Scorer
 
@@ -77,6 +78,8 @@ class TranslationScorer(Scorer):
         relations[:, : self.dim] = nn.functional.normalize(relations[:, : self.dim], dim=1)
 
     def constrain(self, entities: Tensor, relations: Tensor) -> None:
-        if self.unit_ball:
+        if self.unit_ball and fused.is_usable(entities):
+            fused.pull_into_unit_ball(entities, self.dim)
+        elif self.unit_ball:
             lengths = torch.linalg.vector_norm(entities[:, : self.dim], dim=1, keepdim=True)
             entities[:, : self.dim].mul_(lengths.clamp_(min=1).reciprocal_())

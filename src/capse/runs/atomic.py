@@ -31,6 +31,7 @@ _STORAGE_ERRORS = {
     errno.EISDIR,
     errno.ENOTEMPTY,
     errno.ENAMETOOLONG,
+    errno.EBUSY,  # a folder that is itself a mount cannot be put in place as a whole
 }
 _REMEDY = "free space there or choose another folder with --out"
 

@@ -48,7 +48,7 @@ class RunFolder:
     def _metric_lines(self) -> Iterator[dict[str, Any]]:
         if not self.metrics.is_file():
             return
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+        for line in self.metrics.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 yield json.loads(line)
             except ValueError:
@@ -57,6 +57,13 @@ class RunFolder:
     def append_metrics(self, record: dict[str, Any]) -> None:
         with storage_errors(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
+
+    def remove_leftovers(self) -> None:
+        """Delete the half-written files that a killed run could not delete."""
+        with storage_errors(self.path):
+            for folder in (self.path, self.checkpoints):
+                for part in folder.glob(".*.part"):
+                    part.unlink(missing_ok=True)
 
     def keep_metrics_up_to(self, epoch: int) -> None:
         """Forget what a killed run wrote after its last checkpoint."""

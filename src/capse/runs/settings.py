@@ -7,6 +7,7 @@ expected. Nothing is ever evaluated.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import difflib
 import math
 import types
@@ -132,8 +133,9 @@ def _convert(value: Any, kind: Any, where: str) -> Any:
         (kind,) = (k for k in get_args(kind) if k is not type(None))
         return _convert(value, kind, where)
     if origin is Literal:
-        if value in get_args(kind) and not isinstance(value, bool):
-            return value
+        for option in get_args(kind):
+            if value == option and not isinstance(value, bool):
+                return option
         raise SettingsError(f"{where} is {value!r}", "choose from " + ", ".join(map(str, get_args(kind))))
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return fill(kind, value, where)
@@ -152,17 +154,15 @@ def _convert(value: Any, kind: Any, where: str) -> Any:
         if number is None or not math.isfinite(number):
             raise SettingsError(f"{where} is {value!r}", "write a number")
         return number
-    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        return str(value)
+    if isinstance(value, (str, int, float, datetime.date)) and not isinstance(value, bool):
+        return str(value)  # YAML reads 2024-05-01 as a date
     raise SettingsError(f"{where} is {value!r}", "write text")
 
 
 def _number(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, (int, float)):
-        return float(value)
     try:
         return float(value)  # YAML 1.1 reads 1e-4 as text
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

@@ -17,7 +17,7 @@ from capse.errors import RunError
 from capse.models import TripleModel
 from capse.runs.tensors import load_tensors, save_tensors
 
-_REMEDY = "delete the checkpoints folder and train again without --resume"
+_REMEDY = "delete the checkpoints folder; --resume then begins anew"
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Position:
 
     epoch: int = 0  # finished epochs
     step: int = 0  # finished steps of the epoch under way
-    loss: float = 0.0  # summed over those steps
+    loss: float = 0.0  # summed over the examples of those steps
     seconds: float = 0.0  # of training so far, over all sessions
     best_value: float | None = None  # of the validation metric
     best_epoch: int = 0

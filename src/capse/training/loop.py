@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.graph import increment_version
 
 from capse.errors import RunError, SettingsError
 from capse.training.checkpoints import Checkpoints, Position
@@ -49,8 +50,8 @@ class TrainingSettings:
             raise SettingsError(f"training.batch_size is {self.batch_size}", "choose 1 or more")
         if self.learning_rate <= 0:
             raise SettingsError(f"training.learning_rate is {self.learning_rate}", "choose a number above 0")
-        if self.seed < 0:
-            raise SettingsError(f"training.seed is {self.seed}", "choose 0 or more")
+        if not 0 <= self.seed < 2**63:
+            raise SettingsError(f"training.seed is {self.seed}", "choose a number from 0 up to, but not, 2^63")
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class Trainer:
         *,
         validate: Validate | None = None,
         on_step: Callable[[StepReport], None] = lambda report: None,
+        on_epoch: Callable[[dict[str, Any]], None] = lambda record: None,
     ) -> None:
         self.objective = objective
         self.settings = settings
@@ -99,6 +101,7 @@ class Trainer:
         self.checkpoints = checkpoints
         self.validate = validate
         self.on_step = on_step
+        self.on_epoch = on_epoch
         self.optimizer = build_optimizer(optimizer, objective.model, settings.learning_rate)
         self.position = Position()
         self.steps = max(1, math.ceil(len(objective.examples) / settings.batch_size))
@@ -114,84 +117,114 @@ class Trainer:
         tired = bool(patience) and self.position.checks_without_gain >= patience
         return self.position.epoch >= self.settings.epochs or tired
 
-    def run(self) -> Iterator[dict[str, Any]]:
+    def run(self) -> Generator[dict[str, Any], None, None]:
         """Train to the end, or until patience runs out; a checkpoint is written however this ends."""
         try:
             while not self.finished:
-                yield self._epoch()
+                speed = self._train_epoch()
+                found = self._look()
+                with deferred_interrupt():  # an epoch is counted and its record kept, or neither
+                    record = self._count_epoch(speed, found)
+                    self.on_epoch(record)
+                yield record
                 self._checkpoint_if_due()
         except (KeyboardInterrupt, GeneratorExit):
             self.checkpoints.save(self.objective.model, self.optimizer, self.position)
             raise
         self.checkpoints.save(self.objective.model, self.optimizer, self.position)
 
-    def _epoch(self) -> dict[str, Any]:
-        position, model = self.position, self.objective.model
-        started, first_step = time.perf_counter(), position.step
+    def _train_epoch(self) -> float:
+        """Do the steps that are left of the epoch under way; returns examples per second."""
+        position = self.position
+        seconds, examples = position.seconds, 0
         order = self._order(position.epoch)
-        model.train()
+        self.objective.model.train()
         while position.step < self.steps:
             # A signal between two lines below would split a step, so Ctrl-C is only looked at between steps.
             with deferred_interrupt():
-                self._step(order)
-            if position.step < self.steps:
-                self._checkpoint_if_due()
-        seconds = time.perf_counter() - started
-        position.seconds += seconds
-        position.epoch += 1
-        record = {
-            "epoch": position.epoch,
-            "loss": position.loss / len(order),
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
-            "seconds": round(position.seconds, 3),
-            "examples_per_second": round((self.steps - first_step) * self.settings.batch_size / max(seconds, 1e-9), 1),
-        }
-        position.step, position.loss = 0, 0.0
-        return record | self._look()
+                examples += self._step(order)
+            self._checkpoint_if_due()
+        return examples / max(position.seconds - seconds, 1e-9)
 
-    def _step(self, order: Tensor) -> None:
+    def _count_epoch(self, speed: float, found: tuple[float, dict[str, Any]] | None) -> dict[str, Any]:
+        """Move on to the next epoch; returns the record of the one that ended, with what the look at it found."""
+        position = self.position
+        record = {
+            "epoch": position.epoch + 1,
+            "loss": position.loss / self._examples_per_epoch,
+            "learning_rate": self._learning_rate(self.steps - 1),
+            "seconds": round(position.seconds, 3),
+            "examples_per_second": round(speed, 1),
+        }
+        position.epoch, position.step, position.loss = position.epoch + 1, 0, 0.0
+        if found is None:
+            return record
+        value, recorded = found
+        if self._is_best(value):
+            position.best_value, position.best_epoch, position.checks_without_gain = value, position.epoch, 0
+        else:
+            position.checks_without_gain += 1
+        return record | {"validation": recorded, "best_epoch": position.best_epoch}
+
+    def _step(self, order: Tensor) -> int:
+        """One step; returns the number of its examples."""
         position, settings, model = self.position, self.settings, self.objective.model
+        started = time.perf_counter()
         # Batches of equal size, give or take one: a short last batch would be a step with a loud voice.
         begin, end = (step * len(order) // self.steps for step in (position.step, position.step + 1))
         batch = self.objective.examples[order[begin:end]]
-        generator = seeded_generator(model.device, settings.seed, position.epoch, position.step)
-        progress = (position.epoch + position.step / self.steps) / settings.epochs
+        generator = seeded_generator(model.device, settings.seed, position.epoch, position.step + 1)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate_at(self.optimizer_settings, settings.learning_rate, progress)
+            group["lr"] = self._learning_rate(position.step)
         self.optimizer.zero_grad()
         with self._precision():
             loss = self.objective(batch, generator)
         loss.backward()
         self.optimizer.step()
+        # Fused optimisers do not say that they write, and what a model keeps beside its table must not go stale.
+        increment_version([model.entities, model.relations])
         model.constrain()
-        position.loss += self._finite(loss)
+        position.loss += self._finite(loss) * (1 if self.objective.loss.reduction == "sum" else len(batch))
+        position.seconds += time.perf_counter() - started
         position.step += 1
         self.on_step(StepReport(position.epoch + 1, position.step, self.steps, len(batch)))
+        return len(batch)
+
+    def _learning_rate(self, step: int) -> float:
+        """The learning rate of a step of the epoch under way."""
+        progress = (self.position.epoch + step / self.steps) / self.settings.epochs
+        return learning_rate_at(self.optimizer_settings, self.settings.learning_rate, progress)
 
     def _order(self, epoch: int) -> Tensor:
         """The examples of an epoch in the order they are used."""
         count, device = len(self.objective.examples), self.objective.model.device
-        generator = seeded_generator(device, self.settings.seed, epoch)
+        generator = seeded_generator(device, self.settings.seed, epoch, 0)  # its steps count from 1
         if self.settings.draw == "shuffle":
             return torch.randperm(count, device=device, generator=generator)
-        drawn = self.steps * self.settings.batch_size
-        return torch.randint(count, (drawn,), device=device, generator=generator)
+        return torch.randint(count, (self._examples_per_epoch,), device=device, generator=generator)
 
-    def _look(self) -> dict[str, Any]:
-        """Validate when it is time; remember the best weights."""
-        position, every = self.position, self.validation.every
-        if self.validate is None or not every:
-            return {}
-        if position.epoch % every and position.epoch != self.settings.epochs:
-            return {}
+    @property
+    def _examples_per_epoch(self) -> int:
+        if self.settings.draw == "shuffle":
+            return len(self.objective.examples)
+        return self.steps * self.settings.batch_size
+
+    def _look(self) -> tuple[float, dict[str, Any]] | None:
+        """Validate the epoch that has just been trained when it is time; keep its weights if they are the best.
+
+        The position does not change here: a look that is interrupted is taken again after resuming.
+        """
+        epoch, every = self.position.epoch + 1, self.validation.every
+        if self.validate is None or not every or (epoch % every and epoch != self.settings.epochs):
+            return None
         self.objective.model.eval()
-        value, recorded = self.validate()
-        if position.best_value is None or value > position.best_value:
-            position.best_value, position.best_epoch, position.checks_without_gain = value, position.epoch, 0
+        found = self.validate()
+        if self._is_best(found[0]):
             self.checkpoints.save_best(self.objective.model)
-        else:
-            position.checks_without_gain += 1
-        return {"validation": recorded, "best_epoch": position.best_epoch}
+        return found
+
+    def _is_best(self, value: float) -> bool:
+        return self.position.best_value is None or value > self.position.best_value
 
     def _checkpoint_if_due(self) -> None:
         if time.monotonic() - self._saved_at >= self.settings.checkpoint_seconds:

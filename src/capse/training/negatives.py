@@ -54,14 +54,15 @@ class Corruptor:
         drawn = self._draw(len(heads), generator)
         heads = torch.where(replace_head, drawn, heads)
         tails = torch.where(replace_head, tails, drawn)
+        bad = self.known(heads, relations, tails).nonzero().squeeze(1)
         for _ in range(_ROUNDS):
-            bad = self.known(heads, relations, tails).nonzero().squeeze(1)
             if not len(bad):
-                return heads.view(-1, count), tails.view(-1, count)
+                break
             drawn = self._draw(len(bad), generator)
             heads[bad] = torch.where(replace_head[bad], drawn, original_heads[bad])
             tails[bad] = torch.where(replace_head[bad], original_tails[bad], drawn)
-        for i in self.known(heads, relations, tails).nonzero().squeeze(1).tolist():
+            bad = bad[self.known(heads[bad], relations[bad], tails[bad])]
+        for i in bad.tolist():
             first = bool(replace_head[i])
             heads[i], tails[i] = self._unknown(
                 int(original_heads[i]), int(relations[i]), int(original_tails[i]), first, generator

@@ -7,7 +7,7 @@ objective's own business.
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ class Objective(Protocol):
 
     examples: Tensor  # (n, 3)
     model: TripleModel
+    loss: LossSettings
 
     def __call__(self, batch: Tensor, generator: torch.Generator) -> Tensor: ...
 
@@ -164,20 +165,19 @@ class AnswersObjective(_Base):
         self.index = index
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
-        losses = []
+        scores, labels = [], []
         for direction in (0, 1):
             entities, relations, _ = batch[batch[:, 2] == direction].unbind(1)
             if not len(entities):
                 continue
             if direction == 0:
                 answers = self.index.tails(entities.cpu().numpy(), relations.cpu().numpy())
-                scores = self.model.score_tails(entities, relations)
+                scores.append(self.model.score_tails(entities, relations))
             else:
                 answers = self.index.heads(relations.cpu().numpy(), entities.cpu().numpy())
-                scores = self.model.score_heads(relations, entities)
+                scores.append(self.model.score_heads(relations, entities))
             rows = np.repeat(np.arange(len(answers)), np.diff(answers.offsets))
-            labels = torch.zeros_like(scores)
-            labels[torch.from_numpy(rows).to(scores.device), torch.from_numpy(answers.entities).to(scores.device)] = 1
-            losses.append(binary_loss(self.loss, scores, labels))
+            labels.append(torch.zeros_like(scores[-1]))
+            labels[-1][torch.from_numpy(rows).to(batch.device), torch.from_numpy(answers.entities).to(batch.device)] = 1
         question_vectors = torch.stack([batch[:, 0], batch[:, 1], batch[:, 0]], dim=1)
-        return self._total(cast(Tensor, sum(losses)), question_vectors)
+        return self._total(binary_loss(self.loss, torch.cat(scores), torch.cat(labels)), question_vectors)

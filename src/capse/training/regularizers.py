@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from capse.errors import SettingsError
 from capse.models import TripleModel
 
 
@@ -17,6 +18,11 @@ class RegularizerSettings:
     n3: float = 0.0  # Σ |x|³ over the batch's vectors (Lacroix et al., ICML 2018)
     l2: float = 0.0  # Σ x² over the batch's vectors
     weights: float = 0.0  # Σ w² over the scorer's own weights (ConvKB's λ)
+
+    def __post_init__(self) -> None:
+        for key in ("n3", "l2", "weights"):
+            if getattr(self, key) < 0:
+                raise SettingsError(f"regularizer.{key} is {getattr(self, key)}", "choose 0 or more")
 
 
 def penalty(settings: RegularizerSettings, model: TripleModel, batch: Tensor) -> Tensor | None:

@@ -1,0 +1,34 @@
+"""``make bench``: measure, print ratios, record them with commit and machine under results/.
+
+    python -m benchmarks [NAME ...]        names: import, training, evaluation
+
+Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from capse.runs.atomic import write_json
+from capse.runs.records import provenance
+
+BENCHMARKS = {"import": "import_speed", "training": "training_speed", "evaluation": "evaluation_speed"}
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def main(names: list[str]) -> None:
+    unknown = set(names) - set(BENCHMARKS)
+    if unknown:
+        sys.exit(f"unknown benchmark {', '.join(sorted(unknown))}: choose from {', '.join(BENCHMARKS)}")
+    for name in names or BENCHMARKS:
+        measured = import_module(f"benchmarks.{BENCHMARKS[name]}").run()
+        origin = provenance() | {"command": f"python -m benchmarks {name}"}
+        write_json(RESULTS / "benchmarks" / f"{name}.json", {"benchmark": name, **measured, **origin})
+        print(f"== {name}\n{json.dumps(measured, indent=2)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

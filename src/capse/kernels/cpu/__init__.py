@@ -1,0 +1,62 @@
+"""Every candidate's score, exactly, by compiled loops on all cores.
+
+columns    the candidates' vectors, sorted by column in tiles
+pieces     a query's dimensions as tables over the pieces between their breakpoints
+walk       along columns and pieces together, adding up each candidate's vector
+readout    from that vector, or from the dimensions' votes by routing, to the score
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from capse.kernels.cpu.columns import TILE, ColumnCache
+from capse.kernels.cpu.readout import KINDS, Form
+from capse.kernels.cpu.walk import WIDE, Filters, Known, walk
+from capse.kernels.stage import Stage
+
+VOTES = 2**20  # floats that a tile's votes may take where they are routed
+SMALL = 2**16  # entries that one thread has added up before a second has started
+
+_cache = ColumnCache()
+
+
+def score_candidates(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
+    """Scores (B, C) of candidates (C, k) in a slot of [h, r, t]; ``first`` and ``second`` (B, k) fill the other two."""
+    k, _, d = stage.weights.shape
+    first, second = torch.broadcast_tensors(first, second)
+    scores = candidates.new_empty(len(first), len(candidates))
+    threads = torch.get_num_threads() if scores.numel() * k > SMALL else 1
+    tile = TILE if stage.routing == 1 else max(1, min(TILE, VOTES // (k * (d + WIDE))))
+    known = Known(first.detach().contiguous().numpy(), second.detach().contiguous().numpy())
+    columns = _cache.columns(candidates, tile, threads)
+    walk(known, _filters(stage, slot), columns, _form(stage), scores.detach().numpy(), threads)
+    return scores
+
+
+def _filters(stage: Stage, slot: int) -> Filters:
+    """The filters in the loops' order: those that see the candidate, then those that do not."""
+    filters, bias, weights = stage.filters.detach(), stage.bias.detach(), stage.weights.detach()
+    sees = filters[slot] != 0
+    active = int(sees.sum())
+    if active < len(sees):
+        order = sees.argsort(descending=True, stable=True)
+        filters, bias, weights = filters[:, order], bias[order], weights[:, order]
+    of_first, of_second = (filters[other].double().numpy() for other in range(3) if other != slot)
+    return Filters(
+        of_first,
+        of_second,
+        filters[slot].double().numpy(),
+        bias.double().numpy(),
+        active,
+        F.pad(weights.flatten(), (0, WIDE)).numpy(),
+        weights.shape[2],
+    )
+
+
+def _form(stage: Stage) -> Form:
+    k = len(stage.weights)
+    scale = stage.scale / k if stage.routing == 1 and stage.kind != "linear" else stage.scale
+    return Form(KINDS[stage.kind], stage.sigmoid, stage.routing, scale, stage.epsilon)

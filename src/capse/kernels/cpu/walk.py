@@ -1,0 +1,191 @@
+"""Every candidate's score on the CPU, compiled by numba, at a cost that hardly grows with the filters.
+
+`pieces` turns each dimension of a query into a table over the pieces between its breakpoints. With a tile's column of
+candidate entries sorted, one walk over entries and pieces together adds dimension i to all candidates of the tile: a
+piece's value and slope stay in registers, and each candidate costs one multiply-add of d lanes.
+
+A candidate's score depends on the query and its own vector alone: not on tiles, threads or other candidates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from capse.kernels.cpu.columns import ENTRIES, Columns
+from capse.kernels.cpu.lanes import count_below, load, plus, store, times_plus
+from capse.kernels.cpu.loops import cached, in_threads, inlined
+from capse.kernels.cpu.pieces import BLOCK, sort_pieces, tabulate, tabulate_squares
+from capse.kernels.cpu.readout import RELEASED, Form, read_out, squash_factor
+from capse.kernels.cpu.sorting import ONE
+
+Floats = npt.NDArray[np.floating[Any]]
+
+WIDE = 16  # lanes in which vectors are added up; a vector of one number has one lane
+CACHE_LINE = 64  # bytes
+
+
+class Known(NamedTuple):
+    """The two known vectors of each query, (B, k) each."""
+
+    first: Floats
+    second: Floats
+
+
+class Filters(NamedTuple):
+    """The filters' float64 weights (N,) for the two known slots and the candidate's, and what they feed.
+
+    The first ``active`` of the filters have a candidate's weight other than zero.
+    """
+
+    of_first: npt.NDArray[np.float64]
+    of_second: npt.NDArray[np.float64]
+    of_candidate: npt.NDArray[np.float64]
+    bias: npt.NDArray[np.float64]
+    active: int
+    weights: Floats  # W_i transposed, (k, N, d), flat, and WIDE floats of any value behind them
+    d: int
+
+
+class Tables(NamedTuple):
+    """The pieces of one query's k dimensions."""
+
+    keys: Floats  # (k, M + 1)
+    anchors: Floats  # (k, M + 1)
+    rows: Floats  # flat: by dimension, group of WIDE lanes and piece, the values and the slopes
+
+
+def walk(known: Known, filters: Filters, columns: Columns, form: Form, scores: Floats, threads: int) -> None:
+    """Fill ``scores`` (B, C). Queries are dealt to threads; where there are fewer, each is cut into parts of tiles."""
+    parts = -(-threads // max(1, len(scores)))
+    lanes = (0,) if filters.d == 1 else (0,) * WIDE
+    squash = True if form.kind == RELEASED else None
+    in_threads(_walk_share, threads, parts, known, filters, columns, lanes, squash, form, scores)
+
+
+@cached
+def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, form, scores):  # type: ignore[no-untyped-def]
+    k, pieces, d = known.first.shape[1], filters.active + 1, filters.d
+    dtype = scores.dtype
+    tables = Tables(
+        np.empty((k, pieces), dtype),
+        np.empty((k, pieces), dtype),
+        np.empty(k * pieces * 2 * d + len(lanes), dtype),
+    )
+    squares = None if squash is None else np.empty((k, pieces, 3))
+    tiles, _, size = columns.places.shape
+    width = (d + len(lanes) - 1) // len(lanes) * len(lanes)
+    stride = k * width if form.routing > 1 else width
+    room = np.empty(size * stride + CACHE_LINE, dtype)
+    vectors = room[-room.ctypes.data % CACHE_LINE // room.itemsize :]
+    for item in range(share, len(scores) * parts, shares):
+        query, part = item // parts, item % parts
+        _tabulate_query(known.first[query], known.second[query], filters, lanes, tables, squares)
+        for tile in range(tiles * part // parts, tiles * (part + 1) // parts):
+            tile_scores = scores[query, tile * size : (tile + 1) * size]
+            count = len(tile_scores)
+            vectors[: count * stride] = 0
+            _add_dimensions(
+                columns.entries[tile], columns.places[tile], count, tables, squares, d, lanes, form, vectors, stride
+            )
+            read_out(vectors, k, d, stride, lanes, form, tile_scores)
+
+
+@inlined
+def _tabulate_query(first, second, filters, lanes, tables, squares):  # type: ignore[no-untyped-def]
+    count, d, w = len(filters.bias), filters.d, filters.of_candidate
+    a = np.empty(count)
+    order = np.empty(filters.active, np.int64)
+    codes, spare = np.empty(filters.active, np.uint64), np.empty(filters.active, np.uint64)
+    sums = np.empty((BLOCK + count // BLOCK + 1) * 2 * len(lanes))
+    for i in range(len(first)):
+        for n in range(count):
+            a[n] = filters.of_first[n] * first[i] + filters.of_second[n] * second[i] + filters.bias[n]
+        keys, anchors = tables.keys[i], tables.anchors[i]
+        sort_pieces(a, w, keys, anchors, order, codes, spare)
+        if squares is not None:
+            tabulate_squares(a, w, order, anchors, squares[i])
+        for lane in range(0, d, len(lanes)):
+            row, start, width = i * count * d + lane, (i * d + lane) * 2 * len(keys), min(len(lanes), d - lane)
+            tabulate(a, w, order, anchors, filters.weights, row, d, lanes, sums, tables.rows, start, width)
+
+
+@inlined
+def _add_dimensions(entries, places, count, tables, squares, d, lanes, form, vectors, stride):  # type: ignore[no-untyped-def]
+    """Sum the k dimensions' vectors of a tile's candidates, or with routing keep each, ``stride`` per candidate."""
+    k, pieces = tables.keys.shape
+    ends = np.empty(pieces, np.int64)
+    factors = None if squares is None else np.empty(count, vectors.dtype)
+    for i in range(k):
+        _locate(entries[i], count, tables.keys[i], ends)
+        if squares is not None:
+            _squash_factors(entries[i], ends, tables.anchors[i], squares[i], form.epsilon, factors)
+        for lane in range(0, d, len(lanes)):
+            start, width = (i * d + lane) * 2 * pieces, min(len(lanes), d - lane)
+            offset = lane + (i * stride // k if form.routing > 1 else 0)
+            _add(
+                entries[i],
+                places[i],
+                ends,
+                tables.anchors[i],
+                factors,
+                tables.rows,
+                start,
+                width,
+                lanes,
+                vectors,
+                np.uint64(stride),
+                np.uint64(offset),
+            )
+
+
+@inlined
+def _locate(entries, count, keys, ends):  # type: ignore[no-untyped-def]
+    """ends[j] = how many of ``count`` ascending entries lie below keys[j], where the entries of piece j end.
+
+    Run lengths are too irregular for a branch predictor, so they are counted block by block, without branching on them.
+    """
+    piece = np.uint64(0)  # unsigned: a signed index costs a test for negative ones
+    for start in range(0, count, len(ENTRIES)):
+        block = load(entries, start, ENTRIES)
+        last = entries[start + len(ENTRIES) - 1]
+        while piece < len(keys) and keys[piece] <= last:
+            ends[piece] = start + count_below(block, keys[piece])
+            piece += ONE
+    ends[piece:] = count
+
+
+@inlined
+def _squash_factors(entries, ends, anchors, squares, epsilon, factors):  # type: ignore[no-untyped-def]
+    """What squash scales a dimension's vector by, for each entry."""
+    position = np.uint64(0)
+    for piece in range(len(ends)):
+        end, anchor = np.uint64(ends[piece]), anchors[piece]
+        c0, c1, c2 = squares[piece, 0], squares[piece, 1], squares[piece, 2]
+        while position < end:
+            y = entries[position] - anchor
+            factors[position] = max(c0 + y * (c1 + y * c2), 0.0)
+            position += ONE
+    epsilon = factors.dtype.type(epsilon)
+    for entry in range(ends[-1]):
+        factors[entry] = squash_factor(factors[entry], epsilon)
+
+
+@inlined
+def _add(entries, places, ends, anchors, factors, rows, start, width, lanes, vectors, stride, offset):  # type: ignore[no-untyped-def]
+    """Add one dimension's ``width`` numbers to ``vectors[place·stride + offset:]`` for each candidate of a tile."""
+    position = np.uint64(0)
+    for piece in range(len(ends)):
+        end, anchor, row = np.uint64(ends[piece]), anchors[piece], start + piece * 2 * width
+        value, slope = load(rows, row, lanes), load(rows, row + width, lanes)
+        while position < end:
+            at = np.uint64(places[position]) * stride + offset
+            vector = times_plus(slope, entries[position] - anchor, value)
+            if factors is None:
+                vector = plus(load(vectors, at, lanes), vector)
+            else:
+                vector = times_plus(vector, factors[position], load(vectors, at, lanes))
+            store(vectors, at, vector)
+            position += ONE

@@ -1,0 +1,39 @@
+"""The convolution-and-capsule stage of a model, as the kernels see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from capse.errors import CapseError
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What turns [h, r, t] into a score: filters, the map from their features, and what becomes of its result s ∈ R^d.
+
+    ``linear``: s itself, d = 1. ``paper``: ‖squash(s)‖. ``released``: −√(‖squash(s)‖² + ε), the u_i squashed too.
+    """
+
+    filters: Tensor  # (3, N)
+    bias: Tensor  # (N,)
+    weights: Tensor  # W_i transposed, (k, N, d)
+    kind: Literal["linear", "paper", "released"]
+    routing: int = 1  # m
+    scale: float = 1.0  # couplings are scale·softmax
+    epsilon: float = 0.0  # under the roots of squash
+    sigmoid: bool = False  # of the length, in the tensors' own precision
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        return {"filters": self.filters, "bias": self.bias, "weights": self.weights}
+
+
+def require_finite(name: str, tensor: Tensor) -> None:
+    if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):  # NaN is its own minimum and maximum
+        raise CapseError(
+            f"the model has NaN or infinity in its {name}",
+            "its training diverged; lower the learning rate and train it again",
+        )

@@ -1,0 +1,149 @@
+"""capse train: what it prints, Ctrl-C, resuming with a bare command, and recipes by name, file and option."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numba
+import pytest
+import torch
+import yaml
+
+from capse.cli import main
+from capse.experiments.fit import Listener, fit
+from capse.graph.writing import save_graph
+from capse.runs.folder import RunFolder
+
+QUICK = ["model.dim=4", "training.epochs=2", "validation.every=1", "training.device=cpu", "training.batch_size=64"]
+
+
+def sets(*options):
+    return [part for option in options for part in ("--set", option)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads(), numba.get_num_threads()
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
+    yield
+    torch.set_num_threads(before[0])
+    numba.set_num_threads(before[1])
+
+
+@pytest.fixture
+def data(planted, tmp_path):
+    save_graph(planted, tmp_path / "planted")
+    return tmp_path / "planted"
+
+
+@pytest.fixture
+def capse(capsys):
+    """Runs ``capse train ...`` and gives its exit status, standard output and standard error."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as exit:
+            main(["train", *map(str, arguments)])
+        output, errors = capsys.readouterr()
+        return exit.value.code or 0, output, errors
+
+    return call
+
+
+def test_the_answer_is_the_folder_and_the_rest_is_progress(capse, data, tmp_path):
+    status, output, errors = capse("--data", data, "--model", "transe", "--out", tmp_path / "run", *sets(*QUICK))
+    assert (status, output) == (0, f"{tmp_path / 'run'}\n")
+    assert "embeddings start at random" in errors
+    assert re.search(r"epoch 2: loss \d+\.\d+, validation MRR 0\.\d+, Hits@10 \d+\.\d %", errors)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["model"], results["dataset"], results["epochs"]) == ("transe", "planted", 2)
+
+
+def test_a_recipe_by_name_by_file_and_by_option(capse, data, tmp_path):
+    written = tmp_path / "mine.yaml"
+    written.write_text("model: {name: transe, dim: 4}\ntraining: {epochs: 1, device: cpu}\n")
+    for out, arguments in {
+        "name": ["transe", *sets("model.dim=4", "training.epochs=1", "training.device=cpu")],
+        "file": [written],
+        "option": sets("model.name=transe", "model.dim=4", "training.epochs=1", "training.device=cpu"),
+    }.items():
+        assert capse(*arguments, "--data", data, "--out", tmp_path / out)[0] == 0
+        recipe = yaml.safe_load((tmp_path / out / "recipe.yaml").read_text())
+        assert (recipe["model"]["name"], recipe["model"]["dim"], recipe["training"]["epochs"]) == ("transe", 4, 1)
+
+
+def test_the_recipe_may_name_the_data(capse, tmp_path):
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("data: countries\nmodel: {name: distmult, dim: 4}\ntraining: {epochs: 0, device: cpu}\n")
+    assert capse(recipe, "--out", tmp_path / "run")[0] == 0
+    assert yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())["data"] == "countries"
+
+
+def test_a_bare_resume_knows_everything_from_the_run(capse, data, planted, tmp_path):
+    class Stop(Listener):
+        def step(self, report):
+            if (report.epoch, report.step) == (2, 1):
+                raise KeyboardInterrupt
+
+    for out in ("whole", "run"):
+        listener = Stop() if out == "run" else None
+        try:
+            fit(planted, model="transe", out=tmp_path / out, overrides=QUICK, listener=listener)
+        except KeyboardInterrupt:
+            assert out == "run"
+    assert capse("--out", tmp_path / "run")[0] == 2  # not without --resume
+    status, output, errors = capse("--resume", "--out", tmp_path / "run")
+    assert (status, output) == (0, f"{tmp_path / 'run'}\n")
+    assert "resuming after epoch 1, step 1" in errors
+    assert RunFolder(tmp_path / "run").model.read_bytes() == RunFolder(tmp_path / "whole").model.read_bytes()
+    again = capse("--resume", "--out", tmp_path / "run", "--data", data, "--model", "transe", *sets(*QUICK))
+    assert again[0] == 0
+    refused = capse("--resume", "--out", tmp_path / "run", *sets("training.seed=5"))
+    assert refused[0] == 2
+    assert "begun with other settings in 'training'" in refused[2]
+
+
+def test_ctrl_c_says_how_to_go_on_and_going_on_ends_with_the_same_bits(capse, data, tmp_path):
+    """A real process and a real signal; the folder's name needs quoting, and is too long for one line of 80."""
+    out = tmp_path / ("a folder with a name " + "that is rather long " * 4)
+    options = sets(*QUICK, "training.epochs=150", "validation.every=50")
+    command = ["--data", str(data), "--model", "transe", *options]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "capse.cli", "train", *command, "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    deadline = time.monotonic() + 120
+    while not RunFolder(out).read_metrics():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "")
+    assert f"stopped; continue with: capse train --resume --out '{out}'" in errors.splitlines()
+    assert "Traceback" not in errors
+    assert 0 < len(RunFolder(out).read_metrics()) < 150
+    assert not RunFolder(out).model.exists()
+
+    assert capse("--resume", "--out", out)[0] == 0
+    assert capse(*command, "--out", tmp_path / "whole")[0] == 0
+    assert RunFolder(out).model.read_bytes() == RunFolder(tmp_path / "whole").model.read_bytes()
+
+
+def test_ctrl_c_before_the_run_has_begun(capse, data, tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("capse.experiments.fit.build_model", interrupted)
+    status, output, errors = capse("--data", data, "--model", "transe", "--out", tmp_path / "run")
+    assert (status, output, errors) == (130, "", "stopped before the training began\n")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,56 @@
+"""A small graph, one thread, and the state that a run leaves behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numba
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from capse.graph.dataset import Graph
+from capse.runs.folder import RunFolder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Steps this small crawl when threads wait for each other."""
+    before = torch.get_num_threads(), numba.get_num_threads()
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
+    yield
+    torch.set_num_threads(before[0])
+    numba.set_num_threads(before[1])
+
+
+@pytest.fixture(scope="session")
+def small() -> Graph:
+    """20 entities on a ring under three relations: 40 training, 10 validation and 10 test triples."""
+    steps = {"next": 1, "after next": 2, "opposite": 10}
+    facts = [(f"e{i:02}", name, f"e{(i + step) % 20:02}") for name, step in steps.items() for i in range(20)]
+    return Graph.from_triples(
+        [fact for i, fact in enumerate(facts) if i % 6 < 4], facts[4::6], facts[5::6], name="small"
+    )
+
+
+@pytest.fixture(scope="session")
+def state_of():
+    """Everything that two equal runs must share: weights bit by bit, and metrics but for the clock."""
+
+    def state(path):
+        run = RunFolder(path)
+        clock = ("seconds", "examples_per_second")
+        metrics = [{k: v for k, v in record.items() if k not in clock} for record in run.read_metrics()]
+        results = json.loads(run.results.read_text())
+        kept = {key: results[key] for key in ("epochs", "best_epoch", "best_validation")}
+        return run.model.read_bytes(), metrics, kept
+
+    return state
+
+
+@pytest.fixture(scope="session")
+def weights_of():
+    """The tensors in a run's model file, read by another program than ours."""
+    return lambda path: load_file(RunFolder(path).model)

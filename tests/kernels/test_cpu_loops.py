@@ -1,0 +1,95 @@
+"""The parts that the compiled kernel is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numba import njit
+
+from capse.kernels.cpu.columns import sort_columns
+from capse.kernels.cpu.lanes import next_up
+from capse.kernels.cpu.loops import in_threads
+from capse.kernels.cpu.pieces import sort_pieces
+from capse.kernels.cpu.sorting import argsort
+
+floats = {np.float32: st.floats(width=32, allow_nan=False), np.float64: st.floats(allow_nan=False)}
+types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+@types
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_argsort(dtype, data):
+    numbers = data.draw(arrays.arrays(dtype, st.integers(0, 200), elements=floats[dtype]))
+    order = np.empty(len(numbers), np.int64)
+    argsort(numbers, order, *np.empty((2, len(numbers)), np.uint64))
+    assert sorted(order) == list(range(len(numbers)))
+    assert (numbers[order] == np.sort(numbers)).all()
+
+
+@njit
+def next_up_of(number):
+    return next_up(number)
+
+
+@types
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_next_up(dtype, data):
+    number = dtype(data.draw(floats[dtype].filter(lambda number: number != np.inf)))
+    with np.errstate(all="ignore"):
+        assert next_up_of(number) == np.nextafter(number, dtype(np.inf))
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_keys_say_exactly_when_a_filter_is_on(data):
+    """relu(a + w x) is on from its key on if w > 0, and up to its key if w < 0, breakpoints themselves being off."""
+    count = data.draw(st.integers(1, 8))
+    some = st.sampled_from([-3.0, -1.5, -1.0, -0.1, -1e-30, 1e-30, 0.1, 1 / 3, 1.0, 2.0, 1e30])
+    w = np.array(data.draw(st.lists(some, min_size=count, max_size=count)), np.float32).astype(np.float64)
+    a = np.array(data.draw(st.lists(some | st.just(0.0), min_size=count, max_size=count)), np.float32).astype(
+        np.float64
+    )
+    keys, anchors = np.empty((2, count + 1), np.float32)
+    order = np.empty(count, np.int64)
+    sort_pieces(a, w, keys, anchors, order, *np.empty((2, count), np.uint64))
+    assert keys[-1] == np.inf
+    assert (keys[:-1] <= keys[1:]).all()
+    with np.errstate(all="ignore"):
+        near = np.concatenate([keys[:-1], -a / w, [0, 1, -1]]).astype(np.float32)
+        near = np.concatenate([near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))])
+    for x in near[np.isfinite(near)]:
+        is_on = x > (-a / w)[order]
+        is_on[w[order] < 0] = x < (-a / w)[order][w[order] < 0]
+        assert (is_on == np.where(w[order] > 0, keys[:-1] <= x, x < keys[:-1])).all()
+
+
+@types
+@pytest.mark.parametrize(("count", "tile"), [(1, 8), (100, 100), (100, 99), (130, 64), (7, 2)])
+def test_columns(dtype, count, tile):
+    candidates = np.random.default_rng(0).normal(size=(count, 3)).astype(dtype)
+    entries, places = sort_columns(candidates, tile, threads=2)
+    assert places.shape[2] <= tile
+    assert entries.shape[2] % 64 == 0
+    for i in range(3):
+        seen = []
+        for number, place in zip(entries[:, i], places[:, i], strict=True):
+            held = min(places.shape[2], count - len(seen))
+            assert (np.diff(number[:held]) >= 0).all()
+            assert (number[held:] == np.inf).all()
+            assert (number[:held] == candidates[len(seen) + place[:held].astype(int), i]).all()
+            seen.extend(len(seen) + np.sort(place[:held].astype(int)))
+        assert seen == list(range(count))
+
+
+def test_an_error_in_a_thread_is_not_lost():
+    def fail(share, shares):
+        if share == 1:
+            raise ValueError("in a thread")
+
+    with pytest.raises(ValueError, match="in a thread"):
+        in_threads(fail, 2)

@@ -1,0 +1,44 @@
+"""A small graph and models on it, on one thread: tensors this small are done before a second one has woken up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from capse.models import TripleModel, build_model, model_settings
+
+ENTITIES, RELATIONS = 12, 3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def triples() -> np.ndarray:
+    """30 distinct triples over 12 entities and 3 relations, some with many answers."""
+    rng = np.random.default_rng(3)
+    drawn = np.stack([rng.integers(ENTITIES, size=60), rng.integers(RELATIONS, size=60), rng.integers(5, size=60)], 1)
+    return np.unique(drawn, axis=0)[:30]
+
+
+@pytest.fixture
+def make_model():
+    """Builds a model of the small graph, every number of it random and none of them tiny."""
+
+    def make(name: str = "distmult", seed: int = 0, **settings: object) -> TripleModel:
+        name, filled = model_settings({"name": name, "dim": 4, "reciprocal": False, **settings})
+        model = build_model(name, filled, ENTITIES, RELATIONS, seed)
+        with torch.no_grad():
+            for tensor in (model.entities, model.relations):
+                tensor.normal_(0, 0.7, generator=torch.Generator().manual_seed(seed))
+        return model
+
+    return make

@@ -1,0 +1,168 @@
+"""Objectives against losses added up by hand, triple by triple, from the model's own scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from capse.errors import SettingsError
+from capse.training.losses import LossSettings
+from capse.training.negatives import NegativeSettings
+from capse.training.objectives import build_objective, with_inverses
+from capse.training.regularizers import RegularizerSettings
+
+ENTITIES, RELATIONS = 12, 3
+
+
+def build(model, triples, loss, **negatives):
+    return build_objective(model, triples, loss, NegativeSettings(**negatives), RegularizerSettings())
+
+
+def value(objective, batch, seed=0):
+    with torch.no_grad():
+        return float(objective(batch, torch.Generator().manual_seed(seed)))
+
+
+def score(model, h, r, t):
+    """One triple's score; a head is asked for through the inverse relation where there is one."""
+    with torch.no_grad():
+        return float(model.score_triples(*(torch.tensor([x]) for x in (h, r, t))))
+
+
+def head_score(model, h, r, t):
+    return score(model, t, r + RELATIONS, h) if model.reciprocal else score(model, h, r, t)
+
+
+def test_inverse_triples():
+    found = with_inverses(np.array([[4, 1, 5], [6, 0, 7]]), 3)
+    assert found.tolist() == [[4, 1, 5], [6, 0, 7], [5, 4, 4], [7, 3, 6]]
+
+
+def spied(objective, monkeypatch):
+    """Every (heads, relations, tails) that the objective has scored as triples."""
+    seen = []
+    real = objective.model.score_triples
+
+    def spy(heads, relations, tails):
+        seen.append(torch.stack(torch.broadcast_tensors(heads, relations, tails), -1).reshape(-1, 3))
+        return real(heads, relations, tails)
+
+    monkeypatch.setattr(objective.model, "score_triples", spy)
+    return seen
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("sampler", ["uniform", "bernoulli"])
+def test_corruption(make_model, triples, monkeypatch, sampler, reciprocal):
+    model = make_model(reciprocal=reciprocal)
+    objective = build(model, triples, LossSettings(name="softplus"), sampler=sampler, count=5)
+    seen = spied(objective, monkeypatch)
+    batch = objective.examples[:7]
+    found = value(objective, batch)
+    scored = torch.cat(seen).reshape(7, 6, 3)
+    assert torch.equal(scored[:, 0], batch)
+    examples = with_inverses(triples, RELATIONS) if reciprocal else triples
+    known = set(map(tuple, examples.tolist()))
+    assert not known & set(map(tuple, scored[:, 1:].reshape(-1, 3).tolist()))
+    assert (scored[..., 1] == batch[:, None, 1]).all()
+    expected = sum(np.log1p(np.exp(-score(model, *row[0]))) for row in scored.tolist())
+    expected += sum(np.log1p(np.exp(score(model, *wrong))) for row in scored.tolist() for wrong in row[1:])
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "bernoulli"])
+def test_reciprocal_models_see_inverse_triples_and_replace_tails_only(make_model, triples, monkeypatch, sampler):
+    model = make_model(reciprocal=True)
+    objective = build(model, triples, LossSettings(), sampler=sampler, count=50)
+    assert objective.examples.tolist() == with_inverses(triples, RELATIONS).tolist()
+    seen = spied(objective, monkeypatch)
+    value(objective, objective.examples)
+    scored = torch.cat(seen).reshape(-1, 51, 3)
+    assert (scored[..., 0] == scored[:, :1, 0]).all()
+    assert (scored[:, 1:, 2] != scored[:, :1, 2]).all()
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("name", ["softplus", "softmax", "margin"])
+def test_shared_negatives_leave_known_facts_out(make_model, triples, name, reciprocal):
+    """With 200 draws over 12 entities every known fact is drawn; the loss must not contain one."""
+    model = make_model(reciprocal=reciprocal)
+    objective = build(model, triples, LossSettings(name=name, margin=1.0), sampler="shared", count=200)
+    batch = objective.examples[[0, 3, 20]]
+    drawn = torch.randint(ENTITIES, (200,), generator=torch.Generator().manual_seed(4)).tolist()
+    assert set(drawn) == set(range(ENTITIES))
+    known = set(map(tuple, objective.examples.tolist()))
+
+    def cost(positive, negative):
+        if name == "softplus":
+            return np.log1p(np.exp(-positive)) + np.log1p(np.exp(negative)).sum()
+        if name == "softmax":
+            return -np.log(np.exp(positive) / (np.exp(positive) + np.exp(negative).sum()))
+        return np.maximum(0, 1.0 - positive + negative).sum()
+
+    expected = 0.0
+    for h, r, t in batch.tolist():
+        tails = np.array([score(model, h, r, x) for x in drawn if (h, r, x) not in known])
+        heads = np.array([score(model, x, r, t) for x in drawn if (x, r, t) not in known])
+        sides = [tails] if reciprocal else [tails, heads]
+        assert all(0 < len(side) <= 200 for side in sides)
+        expected += np.mean([cost(score(model, h, r, t), side) for side in sides])
+    assert value(objective, batch, seed=4) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_softmax_over_all_entities(make_model, triples, reduction, reciprocal):
+    model = make_model("complex", reciprocal=reciprocal)
+    loss = LossSettings(name="softmax", reduction=reduction)
+    objective = build(model, triples, loss, sampler="all")
+    batch = objective.examples[[1, 5, 8, 2]]
+    costs = []
+    for h, r, t in batch.tolist():
+        tails = np.array([score(model, h, r, x) for x in range(ENTITIES)])
+        heads = np.array([score(model, x, r, t) for x in range(ENTITIES)])
+        sides = [(tails, t)] if reciprocal else [(tails, t), (heads, h)]
+        costs.append(np.mean([-np.log(np.exp(x[answer]) / np.exp(x).sum()) for x, answer in sides]))
+    assert value(objective, batch) == pytest.approx(getattr(np, reduction)(costs), rel=1e-5)
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_binary_cross_entropy_of_all_answers(make_model, triples, smoothing, reduction, reciprocal):
+    """Each distinct question once, all its known answers labelled, each question of a batch counting alike."""
+    model = make_model(reciprocal=reciprocal)
+    loss = LossSettings(name="bce", reduction=reduction, smoothing=smoothing)
+    objective = build(model, triples, loss, sampler="all")
+    rows = triples.tolist()
+    questions = {(h, r, 0) for h, r, _ in rows}
+    questions |= {(t, r + RELATIONS, 0) for _, r, t in rows} if reciprocal else {(t, r, 1) for _, r, t in rows}
+    assert len(objective.examples) == len(questions)
+    assert set(map(tuple, objective.examples.tolist())) == questions
+
+    batch = objective.examples[[0, 1, 2, 3, -1]]  # where heads are asked for too, one question does
+    costs = []
+    for entity, relation, asks_heads in batch.tolist():
+        if asks_heads:
+            answers = {h for h, r, t in rows if (r, t) == (relation, entity)}
+            scores = [head_score(model, x, relation, entity) for x in range(ENTITIES)]
+        elif relation >= RELATIONS:
+            answers = {h for h, r, t in rows if (r, t) == (relation - RELATIONS, entity)}
+            scores = [score(model, entity, relation, x) for x in range(ENTITIES)]
+        else:
+            answers = {t for h, r, t in rows if (h, r) == (entity, relation)}
+            scores = [score(model, entity, relation, x) for x in range(ENTITIES)]
+        labels = np.array([(1 - smoothing) * (x in answers) + smoothing / ENTITIES for x in range(ENTITIES)])
+        chance = 1 / (1 + np.exp(-np.array(scores)))
+        costs.append(-(labels * np.log(chance) + (1 - labels) * np.log(1 - chance)).mean())
+    assert value(objective, batch) == pytest.approx(getattr(np, reduction)(costs), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "sampler", "remedy"),
+    [("margin", "all", "choose softmax or bce"), ("bce", "bernoulli", "sampler=all"), ("bce", "shared", "sampler=all")],
+)
+def test_combinations_that_make_no_sense(make_model, triples, loss, sampler, remedy):
+    with pytest.raises(SettingsError, match=remedy):
+        build(make_model(), triples, LossSettings(name=loss), sampler=sampler)

@@ -1,0 +1,77 @@
+"""Penalties against their formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from capse.errors import SettingsError
+from capse.training.losses import LossSettings
+from capse.training.negatives import NegativeSettings
+from capse.training.objectives import build_objective
+from capse.training.regularizers import RegularizerSettings, penalty
+
+BATCH = torch.tensor([[0, 1, 2], [3, 0, 3], [0, 2, 5]])
+
+
+def vectors(model):
+    """The nine vectors of the batch's three triples, as NumPy arrays."""
+    entities, relations = model.entities.detach().numpy(), model.relations.detach().numpy()
+    return [vector for h, r, t in BATCH.tolist() for vector in (entities[h], relations[r], entities[t])]
+
+
+def charge(settings, model):
+    with torch.no_grad():
+        return float(penalty(settings, model, BATCH))
+
+
+def test_n3_is_the_cube_of_absolute_values(make_model):
+    model = make_model("distmult")
+    expected = 0.3 / 3 * sum((np.abs(v) ** 3).sum() for v in vectors(model))
+    assert charge(RegularizerSettings(n3=0.3), model) == pytest.approx(expected, rel=1e-6)
+
+
+def test_n3_of_complex_numbers_is_the_cube_of_their_modulus(make_model):
+    """Lacroix et al. (ICML 2018): Σ |h_i|³ + |r_i|³ + |t_i|³ over complex h_i, not over its two real parts."""
+    model = make_model("complex")
+    modulus = [np.abs(v[:4] + 1j * v[4:]) for v in vectors(model)]
+    expected = 0.3 / 3 * sum((m**3).sum() for m in modulus)
+    assert charge(RegularizerSettings(n3=0.3), model) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["distmult", "complex"])
+def test_l2(make_model, name):
+    model = make_model(name)
+    expected = 0.2 / 3 * sum((v**2).sum() for v in vectors(model))
+    assert charge(RegularizerSettings(l2=0.2), model) == pytest.approx(expected, rel=1e-6)
+
+
+def test_weights_are_the_scorers_own(make_model):
+    model = make_model("convkb", filters=3)
+    parameters = [model.scorer.filters, model.scorer.bias, model.scorer.weights]
+    expected = 0.01 * sum((p.detach().numpy() ** 2).sum() for p in parameters)
+    assert charge(RegularizerSettings(weights=0.01), model) == pytest.approx(expected, rel=1e-6)
+    assert penalty(RegularizerSettings(weights=0.01), make_model("distmult"), BATCH) is None
+
+
+def test_penalties_add_up_and_reach_the_objective(make_model, triples):
+    model = make_model("convkb", filters=3)
+    settings = RegularizerSettings(n3=0.1, l2=0.2, weights=0.3)
+    parts = [RegularizerSettings(n3=0.1), RegularizerSettings(l2=0.2), RegularizerSettings(weights=0.3)]
+    total = sum(charge(part, model) for part in parts)
+    assert charge(settings, model) == pytest.approx(total)
+    assert penalty(RegularizerSettings(), model, BATCH) is None
+
+    plain, penalised = (
+        build_objective(model, triples, LossSettings(), NegativeSettings(), regularizer)
+        for regularizer in (RegularizerSettings(), settings)
+    )
+    losses = [float(o(BATCH, torch.Generator().manual_seed(0)).detach()) for o in (plain, penalised)]
+    assert losses[1] - losses[0] == pytest.approx(total, rel=1e-4)
+
+
+@pytest.mark.parametrize("key", ["n3", "l2", "weights"])
+def test_rewards_are_no_penalties(key):
+    with pytest.raises(SettingsError, match=rf"regularizer\.{key} is -0\.1: choose 0 or more"):
+        RegularizerSettings(**{key: -0.1})
