@@ -20,7 +20,7 @@ import capse.cli.train, capse.cli.display
 from capse.cli import main
 from capse.runs import atomic
 
-folder, job, limit, *options = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *sys.argv[4:]
+folder = Path(sys.argv[1])
 
 
 def fork(work, seconds=None):
@@ -42,10 +42,6 @@ def fork(work, seconds=None):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def train(name, *extra):
-    main(["train", "--data", "countries", "--out", str(folder / name), *options, *extra])
-
-
 def state(name):
     clock = ("seconds", "examples_per_second")
     lines = map(json.loads, (folder / name / "metrics.jsonl").read_text().splitlines())
@@ -53,9 +49,9 @@ def state(name):
     return (folder / name / "model.safetensors").read_bytes(), records
 
 
-def killed_at_write(n):
-    """A training that kills itself just before its n-th flush to disk or rename."""
-    def work():
+def killed_at_write(n, work):
+    """Work that kills itself just before its n-th flush to disk or rename."""
+    def counted():
         calls = []
         for function in ("fsync", "replace"):
             def count(*arguments, real=getattr(os, function)):
@@ -64,85 +60,95 @@ def killed_at_write(n):
                     os.kill(os.getpid(), signal.SIGKILL)
                 return real(*arguments)
             setattr(atomic.os, function, count)
-        train("run")
-    return work
+        work()
+    return counted
 
 
-def whole():
-    try:
-        train("whole")
-    except SystemExit as stop:
-        assert not stop.code
+def check(run, expected):
+    """Resume, compare, and look for what a kill may have left."""
+    assert fork(lambda: run("run", "--resume")) == 0
+    assert state("run") == expected
+    assert not list((folder / "run").rglob("*.part"))
+    shutil.rmtree(folder / "run")
 
 
-whole()  # here, not in a process of its own: the others find everything loaded and compiled
-shutil.rmtree(folder / "whole")
-started = time.monotonic()
-assert fork(lambda: train("whole")) == 0
-duration = time.monotonic() - started
-expected, kills, leftovers = state("whole"), 0, 0
-if job == "writes":
+def at_every_write(run, expected, duration, limit):
     for n in range(1, limit):
-        status = fork(killed_at_write(n))
+        status = fork(killed_at_write(n, lambda: run("run")))
         if status == 0:
-            break
+            shutil.rmtree(folder / "run")
+            return n - 1
         assert status == -9, status
-        kills += 1
-        assert fork(lambda: train("run", "--resume")) == 0, n
-        assert state("run") == expected, n
-        leftovers += len(list((folder / "run").rglob("*.part")))
-        shutil.rmtree(folder / "run")
-    else:
-        sys.exit("the limit is too low")
-else:
-    moments = random.Random(int(time.time()) if job == "anytime" else 1)
+        check(run, expected)
+    sys.exit("the limit is too low")
+
+
+def at_random_moments(run, expected, duration, limit):
+    seed = time.time_ns()
+    print(f"seed {seed}", file=sys.stderr)
+    moments = random.Random(seed)
+    kills = 0
     while kills < limit:
-        status = fork(lambda: train("run", "--resume"), moments.uniform(0, duration))
-        if status == 0:
+        status = fork(lambda: run("run", "--resume"), moments.uniform(0, duration))
+        if status == 0:  # it was faster
             assert state("run") == expected
             shutil.rmtree(folder / "run")
-        else:
-            assert status == -9, status
-            kills += 1
-    assert fork(lambda: train("run", "--resume")) == 0
-    assert state("run") == expected
-    leftovers += len(list((folder / "run").rglob("*.part")))
-(folder / "found.json").write_text(json.dumps({"kills": kills, "leftovers": leftovers}))
+            continue
+        assert status == -9, status
+        kills += 1
+    check(run, expected)
+    return kills
+
+
+kills = []
+for job, limit, options in json.loads(sys.argv[2]):
+    def run(name, *extra):
+        settings = [part for option in options for part in ("--set", option)]
+        arguments = ["--data", "countries", "--model", "distmult", "--out", str(folder / name)]
+        main(["train", *arguments, *settings, *extra])
+
+    if not kills:
+        try:
+            run("warm")  # here, not in a process of its own: the others find everything loaded and compiled
+        except SystemExit as stop:
+            assert not stop.code
+    started = time.monotonic()
+    assert fork(lambda: run("whole")) == 0
+    kills.append(globals()[job](run, state("whole"), time.monotonic() - started, limit))
+    shutil.rmtree(folder / "whole")
+(folder / "kills.json").write_text(json.dumps(kills))
 '''
 
-QUICK = ["--model", "distmult", "--set", "model.dim=4", "--set", "training.device=cpu"]
+COMMON = ["model.dim=4", "training.device=cpu", "training.checkpoint_seconds=0", "validation.triples=10"]
 
 
-def drive(tmp_path, job, limit, **settings):
-    options = [part for key, value in settings.items() for part in ("--set", f"{key.replace('__', '.')}={value}")]
+def drive(folder, *jobs):
+    """Do the jobs (which, how many kills, settings) and return how many kills each of them took."""
+    given = [(job, limit, [*COMMON, *options]) for job, limit, options in jobs]
+    one_thread = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "NUMBA_THREADING_LAYER": "workqueue"}
     result = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(tmp_path), job, str(limit), *QUICK, *options],
+        [sys.executable, "-c", DRIVER, str(folder), json.dumps(given)],
         capture_output=True,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "NUMBA_THREADING_LAYER": "workqueue"},
+        env={**os.environ, **one_thread},
     )
-    log = (tmp_path / "log").read_text() if (tmp_path / "log").exists() else ""
+    log = (folder / "log").read_text() if (folder / "log").exists() else ""
     assert result.returncode == 0, result.stderr + log
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert found["leftovers"] == 0
-    return found["kills"]
+    return json.loads((folder / "kills.json").read_text())
 
 
-def test_killed_exactly_while_it_writes(tmp_path):
-    """Before every flush and every rename of a run: while the folder is made, checkpoints, best weights, the model."""
-    kills = drive(
-        tmp_path, "writes", 100, training__epochs=1, training__batch_size=2500, training__checkpoint_seconds=0,
-        validation__triples=5,
-    )  # fmt: skip
-    assert kills > 25
-
-
-def test_killed_at_random_moments(tmp_path):
-    settings = {"training__epochs": 6, "training__checkpoint_seconds": 0, "validation__every": 2}
-    assert drive(tmp_path, "random", 3, validation__triples=20, **settings) == 3
+def test_killed_exactly_while_it_writes_and_at_random_moments(tmp_path):
+    """Before every flush and rename of a run: its folder, checkpoints, best weights, metrics, model and results."""
+    found = drive(
+        tmp_path,
+        ("at_every_write", 100, ["training.epochs=1", "training.batch_size=2500", "validation.every=1"]),
+        ("at_random_moments", 3, ["training.epochs=6", "validation.every=2"]),
+    )
+    assert found[0] > 25
+    assert found[1] == 3
 
 
 @pytest.mark.slow
 def test_killed_25_times_at_any_moment(tmp_path):
-    settings = {"training__epochs": 25, "training__checkpoint_seconds": 0.05, "validation__every": 2}
-    assert drive(tmp_path, "anytime", 25, validation__triples=20, training__batch_size=256, **settings) == 25
+    options = ["training.epochs=25", "training.checkpoint_seconds=0.05", "validation.every=2"]
+    assert drive(tmp_path, ("at_random_moments", 25, options)) == [25]

@@ -13,6 +13,7 @@ from capse.errors import RunError
 from capse.experiments import fit as fit_module
 from capse.experiments.fit import Listener, fit
 from capse.graph.dataset import Graph
+from capse.models import TripleModel
 from capse.runs import atomic
 from capse.runs.folder import RunFolder
 from capse.runs.tensors import save_tensors
@@ -40,18 +41,15 @@ CASES = {  # model and settings: different state in model and optimiser
 
 
 class Stop(Listener):
-    """Raises KeyboardInterrupt after so many steps, or sends SIGINT and lets the loop do it."""
+    """Raises KeyboardInterrupt after so many steps."""
 
-    def __init__(self, steps, by_signal=False):
-        self.left, self.by_signal = steps, by_signal
+    def __init__(self, steps):
+        self.left = steps
 
     def step(self, report):
         self.left -= 1
         if not self.left:
-            if self.by_signal:
-                os.kill(os.getpid(), signal.SIGINT)
-            else:
-                raise KeyboardInterrupt
+            raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="module")
@@ -108,15 +106,39 @@ def test_stopped_at_any_step(train, whole, state_of, tmp_path, case):
     assert state_of(tmp_path / "run") == expected
 
 
-@pytest.mark.parametrize("step", [1, 3, 4])
-def test_a_signal_waits_for_the_step_to_end(train, whole, state_of, tmp_path, step):
+def interrupt_at(monkeypatch, owner, name, call):
+    """Let the n-th call of a method begin with Ctrl-C."""
+    real, calls = getattr(owner, name), []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == call:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(*arguments)
+
+    monkeypatch.setattr(owner, name, interrupted)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (TripleModel, "constrain"),  # between the optimiser's step and its being counted
+        (RunFolder, "append_metrics"),  # between the end of an epoch and its line of metrics
+    ],
+)
+@pytest.mark.parametrize("call", [2, 4])
+def test_a_signal_waits_for_a_step_and_its_record_to_be_whole(
+    train, whole, state_of, tmp_path, monkeypatch, owner, name, call
+):
     case = "distmult, adagrad"
-    before = signal.getsignal(signal.SIGINT)
+    expected, before = whole(case), signal.getsignal(signal.SIGINT)
+    interrupt_at(monkeypatch, owner, name, call)
     with pytest.raises(KeyboardInterrupt):
-        train(case, tmp_path / "run", listener=Stop(step, by_signal=True))
+        train(case, tmp_path / "run")
+    monkeypatch.undo()
     assert signal.getsignal(signal.SIGINT) is before
     train(case, tmp_path / "run", resume=True)
-    assert state_of(tmp_path / "run") == whole(case)
+    assert state_of(tmp_path / "run") == expected
 
 
 @pytest.mark.parametrize("look", [1, 2])
@@ -136,21 +158,6 @@ def test_stopped_while_it_validates(train, whole, state_of, tmp_path, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         train(case, tmp_path / "run")
     monkeypatch.undo()
-    train(case, tmp_path / "run", resume=True)
-    assert state_of(tmp_path / "run") == whole(case)
-
-
-def test_stopped_while_an_epoch_is_recorded(train, whole, state_of, tmp_path):
-    case = "distmult, adagrad"
-
-    class Epoch(Listener):
-        def epoch(self, record):
-            if record["epoch"] == 2:
-                os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        train(case, tmp_path / "run", listener=Epoch())
-    assert len(RunFolder(tmp_path / "run").read_metrics()) == 2
     train(case, tmp_path / "run", resume=True)
     assert state_of(tmp_path / "run") == whole(case)
 

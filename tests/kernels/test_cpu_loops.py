@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,9 +14,9 @@ from numba import njit
 
 from capse.kernels.cpu.columns import sort_columns
 from capse.kernels.cpu.lanes import next_up
-from capse.kernels.cpu.loops import in_threads
 from capse.kernels.cpu.pieces import sort_pieces
 from capse.kernels.cpu.sorting import argsort
+from capse.kernels.threads import _pool, in_threads
 
 floats = {np.float32: st.floats(width=32, allow_nan=False), np.float64: st.floats(allow_nan=False)}
 types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -93,3 +96,15 @@ def test_an_error_in_a_thread_is_not_lost():
 
     with pytest.raises(ValueError, match="in a thread"):
         in_threads(fail, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_makes_threads_of_its_own():
+    in_threads(lambda share, shares: None, 2)
+    assert _pool.cache_info().currsize
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.12 warns of forking with threads about, which is the point
+        child = os.fork()
+    if child == 0:
+        os._exit(_pool.cache_info().currsize)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from capse.errors import MissingExtraError, RunError, SettingsError
 from capse.evaluation.metrics import METRICS, POLICIES, summarize
@@ -75,8 +74,6 @@ def fit(
     begun = _check_folder(run, recipe, resume)
 
     settings = recipe.training
-    if settings.precision == "tf32":
-        torch.set_float32_matmul_precision("high")
     network = build_model(recipe.model_name, recipe.model, len(graph.entities), len(graph.relations), settings.seed)
     checkpoints = Checkpoints(run.checkpoints, fingerprint(recipe, graph))
     continues = checkpoints.last.exists()
@@ -113,6 +110,7 @@ def fit(
         trainer.resume()
         started = f"resuming after epoch {trainer.position.epoch}, step {trainer.position.step}"
     listener.message(started)
+    was_finished = trainer.finished and run.results.is_file()
     run.keep_metrics_up_to(trainer.position.epoch)
     with closing(trainer.run()) as epochs:
         for _ in epochs:
@@ -123,7 +121,8 @@ def fit(
         checkpoints.load_best(network)
     predictor = LinkPredictor(network, graph)
     predictor.save(run)
-    write_json(run.results, _results(recipe, trainer))
+    if not was_finished:  # else the record says when and where it was trained, and that stays true
+        write_json(run.results, _results(recipe, trainer))
     return predictor
 
 

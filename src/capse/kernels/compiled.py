@@ -11,18 +11,19 @@ numba: Any = import_module("numba") if find_spec("numba") else None
 prange = numba.prange if numba else range
 
 
-def compiled(function: Callable[..., Any], *, any_order: bool = False) -> Any:
+def compiled(function: Callable[..., Any]) -> Any:
     """``function`` as machine code, its ``prange`` loops run by all threads; None without numba.
 
-    Compiled at the first call and kept on disk. NaN stays NaN, and sums keep their order, unless ``any_order`` lets the
-    compiler add up several lanes of a sum at a time: the same bits in every call, but not those of the loop as written.
+    Compiled at the first call and kept on disk. No fast-math: sums keep their order and NaN stays NaN.
     """
-    if not numba:
-        return None
+    return numba.njit(parallel=True, nogil=True, cache=True)(function) if numba else None
+
+
+def compiled_for_one_thread(function: Callable[..., Any], *, any_order: bool = False) -> Any:
+    """The same for a function that does its whole work in the thread that calls it.
+
+    With ``any_order`` the compiler may add up several lanes of a sum at a time: the same bits in every call, but not
+    those of the loop as written.
+    """
     fastmath = {"reassoc", "contract"} if any_order else False
-    return numba.njit(parallel=True, nogil=True, cache=True, fastmath=fastmath)(function)
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """A small function for use inside `compiled` ones."""
-    return numba.njit(inline="always")(function) if numba else None
+    return numba.njit(nogil=True, cache=True, fastmath=fastmath)(function) if numba else None

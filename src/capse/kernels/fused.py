@@ -16,9 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from capse.kernels.compiled import compiled, inlined, numba, prange
+from capse.kernels.compiled import compiled_for_one_thread, numba
+from capse.kernels.threads import in_threads
 
 DISTANCE, PRODUCT = 0, 1  # −‖h + r − t‖₁ and Σ h r t
+
+_SMALL = 2**16  # numbers read, below which waking a second thread takes longer than it helps
 
 
 def is_usable(entities: Tensor) -> bool:
@@ -58,7 +61,9 @@ class _Score(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         entities, relations, *ids = ctx.saved_tensors
         of_entities, of_relations = torch.zeros_like(entities), torch.zeros_like(relations)
-        _backward(
+        in_threads(
+            _backward,
+            torch.get_num_threads() if len(ids[0]) * entities.shape[1] > _SMALL else 1,
             ctx.kind,
             entities.detach().numpy(),
             relations.detach().numpy(),
@@ -66,14 +71,14 @@ class _Score(torch.autograd.Function):
             gradient.reshape(-1).contiguous().numpy(),
             of_entities.numpy(),
             of_relations.numpy(),
-            numba.get_num_threads(),
+            shares_per_thread=1,
         )
         return None, of_entities, of_relations, None, None, None
 
 
-@partial(compiled, any_order=True)
+@partial(compiled_for_one_thread, any_order=True)
 def _forward(kind, entities, relations, heads, relation_ids, tails, scores):  # type: ignore[no-untyped-def]
-    for i in prange(len(heads)):
+    for i in range(len(heads)):
         h, r, t = entities[heads[i]], relations[relation_ids[i]], entities[tails[i]]
         score = entities.dtype.type(0)
         if kind == DISTANCE:
@@ -85,52 +90,51 @@ def _forward(kind, entities, relations, heads, relation_ids, tails, scores):  # 
         scores[i] = score
 
 
-@inlined
+@compiled_for_one_thread
 def _slope(difference):  # type: ignore[no-untyped-def]
     """Of −|difference|: minus its sign, and zero at zero. In this form the compiler finds vector instructions."""
     number = type(difference)
     return number(difference < 0) - number(difference > 0)
 
 
-@compiled
+@compiled_for_one_thread
 def _backward(  # type: ignore[no-untyped-def]
-    kind, entities, relations, heads, relation_ids, tails, gradient, of_entities, of_relations, parts
+    part, parts, kind, entities, relations, heads, relation_ids, tails, gradient, of_entities, of_relations
 ):
-    for part in prange(parts):
-        for i in range(len(heads)):
-            g, head, relation, tail = gradient[i], heads[i], relation_ids[i], tails[i]
-            if g == 0:
-                continue
-            h, r, t = entities[head], relations[relation], entities[tail]
-            if head % parts == part:
-                row = of_entities[head]
-                if kind == DISTANCE:
-                    for c in range(len(row)):
-                        row[c] += g * _slope(h[c] + r[c] - t[c])
-                else:
-                    for c in range(len(row)):
-                        row[c] += g * r[c] * t[c]
-            if relation % parts == part:
-                row = of_relations[relation]
-                if kind == DISTANCE:
-                    for c in range(len(row)):
-                        row[c] += g * _slope(h[c] + r[c] - t[c])
-                else:
-                    for c in range(len(row)):
-                        row[c] += g * h[c] * t[c]
-            if tail % parts == part:
-                row = of_entities[tail]
-                if kind == DISTANCE:
-                    for c in range(len(row)):
-                        row[c] -= g * _slope(h[c] + r[c] - t[c])
-                else:
-                    for c in range(len(row)):
-                        row[c] += g * h[c] * r[c]
+    for i in range(len(heads)):
+        g, head, relation, tail = gradient[i], heads[i], relation_ids[i], tails[i]
+        if g == 0:
+            continue
+        h, r, t = entities[head], relations[relation], entities[tail]
+        if head % parts == part:
+            row = of_entities[head]
+            if kind == DISTANCE:
+                for c in range(len(row)):
+                    row[c] += g * _slope(h[c] + r[c] - t[c])
+            else:
+                for c in range(len(row)):
+                    row[c] += g * r[c] * t[c]
+        if relation % parts == part:
+            row = of_relations[relation]
+            if kind == DISTANCE:
+                for c in range(len(row)):
+                    row[c] += g * _slope(h[c] + r[c] - t[c])
+            else:
+                for c in range(len(row)):
+                    row[c] += g * h[c] * t[c]
+        if tail % parts == part:
+            row = of_entities[tail]
+            if kind == DISTANCE:
+                for c in range(len(row)):
+                    row[c] -= g * _slope(h[c] + r[c] - t[c])
+            else:
+                for c in range(len(row)):
+                    row[c] += g * h[c] * r[c]
 
 
-@partial(compiled, any_order=True)
+@partial(compiled_for_one_thread, any_order=True)
 def _pull(table, columns):  # type: ignore[no-untyped-def]
-    for i in prange(len(table)):
+    for i in range(len(table)):
         square = table.dtype.type(0)
         for c in range(columns):
             square += table[i, c] * table[i, c]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -19,9 +20,7 @@ import capse
 def provenance() -> dict[str, Any]:
     """What a reader needs to repeat a measurement."""
     return {
-        "command": " ".join(
-            ["capse" if Path(sys.argv[0]).name == "capse" else sys.argv[0].split("/")[-1], *sys.argv[1:]]
-        ),
+        "command": command(),
         "commit": commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
@@ -32,6 +31,13 @@ def provenance() -> dict[str, Any]:
             "numpy": np.__version__,
         },
     }
+
+
+def command() -> str:
+    """The command line of this process, without the folders that Python and the program lie in."""
+    program = Path(sys.argv[0])
+    name = "capse" if program.parent.name == "cli" and program.stem == "__main__" else program.name
+    return shlex.join([name, *sys.argv[1:]])
 
 
 def commit() -> str | None:

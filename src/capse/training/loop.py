@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -177,9 +177,10 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate(position.step)
         self.optimizer.zero_grad()
-        with self._precision():
-            loss = self.objective(batch, generator)
-        loss.backward()
+        with _matmul_precision("high" if settings.precision == "tf32" else None):
+            with self._autocast():
+                loss = self.objective(batch, generator)
+            loss.backward()
         self.optimizer.step()
         # Fused optimisers do not say that they write, and what a model keeps beside its table must not go stale.
         increment_version([model.entities, model.relations])
@@ -231,7 +232,7 @@ class Trainer:
             self.checkpoints.save(self.objective.model, self.optimizer, self.position)
             self._saved_at = time.monotonic()
 
-    def _precision(self) -> AbstractContextManager[Any]:
+    def _autocast(self) -> AbstractContextManager[Any]:
         if self.settings.precision == "bf16":
             return torch.autocast(self.objective.model.device.type, dtype=torch.bfloat16)
         return nullcontext()
@@ -244,6 +245,17 @@ class Trainer:
                 "lower training.learning_rate",
             )
         return value
+
+
+@contextmanager
+def _matmul_precision(precision: str | None) -> Iterator[None]:
+    """Torch's setting for matrix products of float32, for a training step only; None leaves it alone."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision or before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def seeded_generator(device: torch.device, *numbers: int) -> torch.Generator:

@@ -13,7 +13,7 @@ from capse.models import TripleModel
 
 @dataclass(frozen=True)
 class RegularizerSettings:
-    """Strengths; 0 leaves a penalty out. All are summed over a batch's vectors and divided by its size."""
+    """Strengths; 0 leaves a penalty out. n3 and l2 are means over the batch's triples, weights is a plain sum."""
 
     n3: float = 0.0  # Σ |x|³ over the batch's vectors (Lacroix et al., ICML 2018)
     l2: float = 0.0  # Σ x² over the batch's vectors

@@ -8,9 +8,9 @@ readout    from that vector, or from the dimensions' votes by routing, to the sc
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from capse.kernels.cpu.columns import TILE, ColumnCache
 from capse.kernels.cpu.readout import KINDS, Form
@@ -38,20 +38,19 @@ def score_candidates(stage: Stage, slot: int, first: Tensor, second: Tensor, can
 
 def _filters(stage: Stage, slot: int) -> Filters:
     """The filters in the loops' order: those that see the candidate, then those that do not."""
-    filters, bias, weights = stage.filters.detach(), stage.bias.detach(), stage.weights.detach()
-    sees = filters[slot] != 0
-    active = int(sees.sum())
-    if active < len(sees):
-        order = sees.argsort(descending=True, stable=True)
+    filters, bias, weights = (tensor.detach().numpy() for tensor in (stage.filters, stage.bias, stage.weights))
+    blind = filters[slot] == 0
+    if blind.any():
+        order = np.argsort(blind, kind="stable")
         filters, bias, weights = filters[:, order], bias[order], weights[:, order]
-    of_first, of_second = (filters[other].double().numpy() for other in range(3) if other != slot)
+    of_first, of_second = (filters[other].astype(np.float64) for other in range(3) if other != slot)
     return Filters(
         of_first,
         of_second,
-        filters[slot].double().numpy(),
-        bias.double().numpy(),
-        active,
-        F.pad(weights.flatten(), (0, WIDE)).numpy(),
+        filters[slot].astype(np.float64),
+        bias.astype(np.float64),
+        int((~blind).sum()),
+        np.concatenate([weights.reshape(-1), np.zeros(WIDE, weights.dtype)]),
         weights.shape[2],
     )
 

@@ -1,9 +1,8 @@
-"""How the scoring loops are compiled and shared out among threads."""
+"""How the scoring loops are compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,3 @@ def cached(function: Callable[..., Any]) -> Any:
     # By itself numba would look at the function's own file only, not at those of the loops that it inlines.
     compiled._cache._cache_file._source_stamp = _SOURCES
     return compiled
-
-
-def in_threads(function: Callable[..., None], threads: int, *arguments: Any) -> None:
-    """Call ``function(share, shares, *arguments)`` for each of ``threads`` shares, all at once."""
-    if threads == 1:
-        function(0, 1, *arguments)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for share in [pool.submit(function, share, threads, *arguments) for share in range(threads)]:
-            share.result()

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from capse.kernels.cpu.columns import ENTRIES, Columns
 from capse.kernels.cpu.lanes import count_below, load, plus, store, times_plus
-from capse.kernels.cpu.loops import cached, in_threads, inlined
+from capse.kernels.cpu.loops import cached, inlined
 from capse.kernels.cpu.pieces import BLOCK, sort_pieces, tabulate, tabulate_squares
 from capse.kernels.cpu.readout import RELEASED, Form, read_out, squash_factor
 from capse.kernels.cpu.sorting import ONE
+from capse.kernels.threads import in_threads
 
 Floats = npt.NDArray[np.floating[Any]]
 

@@ -1,0 +1,123 @@
+"""Put recorded results into the README: the demo's, and those of runs under results/runs.
+
+    make demo && python tools/record_results.py demo
+
+Evaluates the demo's two runs, writes results/demo.json with where they come from, draws docs/images/demo.svg from it,
+and renders the part of the README between its results markers. No figure in that part is typed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+
+from capse.reports.figures import POLICIES, by_relation
+from capse.reports.recorded import record_runs
+from capse.runs.atomic import atomic_path, write_json, write_text
+
+ROOT = Path(__file__).parents[1]
+BEGIN, END = "<!-- results -->", "<!-- /results -->"
+METRICS = {"mr": "MR", "mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"}
+
+
+def main(demo: Path) -> None:
+    runs = record_runs([demo / "transe", demo / "capse"])
+    record = {
+        "runs": [
+            {"model": run.name, "recipe": run.recipe, "training": run.results, "evaluation": run.evaluation.to_json()}
+            for run in runs
+        ]
+    }
+    write_json(ROOT / "results" / "demo.json", record)
+    picture = by_relation({run.name: run.evaluation.to_json() for run in runs}, runs[0].relation_names)
+    with rc_context({"svg.hashsalt": "capse"}), atomic_path(ROOT / "docs" / "images" / "demo.svg") as path:
+        picture.savefig(path, format="svg", metadata={"Date": None})
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, rest = readme.split(BEGIN)
+    _, after = rest.split(END)
+    write_text(ROOT / "README.md", f"{before}{BEGIN}\n{render()}{END}{after}")
+
+
+def render() -> str:
+    """The README's results, from the files under results/ alone."""
+    demo = json.loads((ROOT / "results" / "demo.json").read_text(encoding="utf-8"))["runs"]
+    rows = [
+        [run["model"], policy, *_cells(run["evaluation"]["metrics"]["both"][policy])]
+        for run in demo
+        for policy in POLICIES
+    ]
+    origin = demo[-1]["training"]
+    seconds = sum(run["training"]["training_seconds"] for run in demo)
+    text = [
+        f"What `make demo` prints: {demo[0]['evaluation']['triples']} test triples of the embedded graph, both sides,",
+        "filtered ranks, seed 0. CapsE starts from the TransE above it.",
+        "",
+        *_table(["model", "ties", *METRICS.values()], rows),
+        "",
+        "![Realistic MRR of TransE and CapsE for each relation of the embedded graph](docs/images/demo.svg)",
+        "",
+        f"Trained in {seconds:.0f} s on {_machine(origin)}, commit `{origin['commit']}`;",
+        "recorded in [results/demo.json](results/demo.json).",
+        "",
+    ]
+    recorded = sorted((ROOT / "results" / "runs").glob("*/evaluation.json"))
+    if recorded:
+        text += _benchmarks([path.parent for path in recorded])
+    return "\n".join(text)
+
+
+def _benchmarks(folders: list[Path]) -> list[str]:
+    rows, origin = [], {}
+    for folder in folders:
+        evaluation, origin = (_json(folder / name) for name in ("evaluation.json", "results.json"))
+        both = evaluation["metrics"]["both"]
+        low, high = evaluation["intervals"]["both"]["realistic"]["mrr"]
+        ties = f"{both['optimistic']['mrr']:.3f} / {both['pessimistic']['mrr']:.3f}"
+        rows.append(
+            [
+                evaluation["dataset"],
+                f"[{origin['model']}](results/runs/{folder.name}/recipe.yaml)",
+                *_cells(both["realistic"]),
+                f"{low:.3f} to {high:.3f}",
+                ties,
+            ]
+        )
+    header = ["data", "model", *METRICS.values(), "95 % of MRR", "MRR optimistic / pessimistic"]
+    return [
+        "The shipped recipes on the paper's two benchmarks: whole test sets, both sides, filtered, realistic ranks,",
+        "the epoch chosen on the validation set, one seed (0). Unseen entities are included.",
+        "",
+        *_table(header, rows),
+        "",
+        f"Trained on {_machine(origin)}, commit `{origin['commit']}`; each row links its recipe, and its record is",
+        "beside it under [results/runs](results/runs). These are settings of our own, not the paper's; a reproduction",
+        "of the paper's tables is not part of this release yet.",
+        "",
+    ]
+
+
+def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [header, ["---"] * 2 + ["---:"] * (len(header) - 2), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _cells(metrics: dict[str, float]) -> list[str]:
+    hits = (f"{100 * metrics[key]:.1f}" for key in METRICS if key.startswith("hits"))
+    return [f"{metrics['mr']:,.1f}", f"{metrics['mrr']:.3f}", *hits]
+
+
+def _machine(origin: dict[str, Any]) -> str:
+    machine = origin["machine"]
+    return f"one {machine['gpu']}" if "gpu" in machine else f"one thread of an {machine['processor']}"
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
