@@ -103,13 +103,13 @@ def head_chances(triples: Triples, relations: int, sampler: Literal["bernoulli",
     """(R,): the probability that the head, not the tail, of a relation's triple is replaced."""
     if sampler == "uniform":
         return torch.full((relations,), 0.5)
-    triples = np.unique(triples, axis=0)
 
-    def mean_partners(side: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        distinct = np.unique(triples[:, [RELATION, side]], axis=0)
-        counts = np.bincount(distinct[:, 0], minlength=relations)
-        return np.bincount(triples[:, RELATION], minlength=relations) / np.maximum(counts, 1)
+    def distinct(side: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """(R,): how many different entities stand on that side of a relation's triples."""
+        entities = int(triples[:, side].max()) + 1
+        pairs = np.sort(triples[:, RELATION].astype(np.int64) * entities + triples[:, side])
+        return np.bincount(pairs[np.diff(pairs, prepend=-1) > 0] // entities, minlength=relations)
 
-    tails_per_head, heads_per_tail = mean_partners(HEAD), mean_partners(TAIL)
-    total = tails_per_head + heads_per_tail
-    return torch.from_numpy(np.where(total > 0, tails_per_head / np.maximum(total, 1e-12), 0.5)).float()
+    heads, tails = distinct(HEAD), distinct(TAIL)
+    # With n triples tph = n / heads and hpt = n / tails, so that tph / (tph + hpt) = tails / (heads + tails).
+    return torch.from_numpy(np.where(heads > 0, tails / np.maximum(heads + tails, 1), 0.5)).float()

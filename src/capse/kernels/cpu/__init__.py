@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from capse.kernels.cpu.columns import TILE, ColumnCache
+from capse.kernels.cpu.columns import ColumnCache
 from capse.kernels.cpu.readout import KINDS, Form
 from capse.kernels.cpu.walk import WIDE, Filters, Known, walk
 from capse.kernels.stage import Stage
 
-VOTES = 2**20  # floats that a tile's votes may take where they are routed
+TILE = 2**15  # most candidates in a tile
+SUMS = 2**17  # floats that their sums may take: with fewer there are more steps over pieces, with more there are misses
+VOTES = 2**20  # floats that their votes may take, where those are routed
 SMALL = 2**16  # entries that one thread has added up before a second has started
 
 _cache = ColumnCache()
@@ -29,7 +31,8 @@ def score_candidates(stage: Stage, slot: int, first: Tensor, second: Tensor, can
     first, second = torch.broadcast_tensors(first, second)
     scores = candidates.new_empty(len(first), len(candidates))
     threads = torch.get_num_threads() if scores.numel() * k > SMALL else 1
-    tile = TILE if stage.routing == 1 else max(1, min(TILE, VOTES // (k * (d + WIDE))))
+    width = 1 if d == 1 else -(-d // WIDE) * WIDE
+    tile = max(1, min(TILE, SUMS // width if stage.routing == 1 else VOTES // (k * width)))
     known = Known(first.detach().contiguous().numpy(), second.detach().contiguous().numpy())
     columns = _cache.columns(candidates, tile, threads)
     walk(known, _filters(stage, slot), columns, _form(stage), scores.detach().numpy(), threads)

@@ -15,7 +15,6 @@ from capse.kernels.cpu.sorting import argsort
 from capse.kernels.stage import require_finite
 from capse.kernels.threads import in_threads
 
-TILE = 8192  # candidates whose sums are in the cache together: fewer cost more steps over pieces, more cost misses
 ENTRIES = (0,) * 64  # the lanes of a block of entries that are compared with a key at once
 BLOCK = len(ENTRIES)
 
