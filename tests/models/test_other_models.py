@@ -245,3 +245,10 @@ def test_convkb_starts_from_transes_filters():
     torch.testing.assert_close(
         model.score_triples(torch.tensor(0), torch.tensor(0), torch.tensor(2)), features @ model.scorer.weights.sum(1)
     )
+
+
+def test_conve_trains_on_a_batch_of_one_question() -> None:
+    model = build_model("conve", ConvESettings(dim=12, height=3, filters=2), entities=4, relations=2)
+    loss = model.train().score_tails(torch.tensor([1]), torch.tensor([0])).sum()
+    loss.backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)

@@ -105,7 +105,7 @@ def _show(runs: list[RecordedRun]) -> None:
         typer.echo(f"{run.name}: realistic MRR, 95 % bootstrap interval {low:.4f} to {high:.4f}.")
         typer.echo(ties_sentence(run.name, run.tied))
         for warning in run.evaluation.warnings:
-            errors.print(f"warning: {run.name}: {warning}", markup=False)
+            errors.print(f"warning: {run.name}: {warning}", markup=False, soft_wrap=True)
     comparison = compare(last.reciprocal_ranks, first.reciprocal_ranks)
     typer.echo(difference_sentence(last.name, first.name, comparison))
     typer.echo(f"\nTest questions drawn with a fixed seed, and the best answers of {last.name} that training lacks:")

@@ -55,7 +55,7 @@ class TrainingProgress(Listener):
         self.bar.stop()
 
     def message(self, text: str) -> None:
-        errors.print(text, markup=False)
+        errors.print(text, markup=False, soft_wrap=True)
 
     def step(self, report: StepReport) -> None:
         self.examples += report.examples
@@ -80,9 +80,12 @@ class TrainingProgress(Listener):
                 f"epoch {record['epoch']}: loss {record['loss']:.4f}, validation MRR {realistic['mrr']:.4f}, "
                 f"Hits@10 {100 * realistic['hits@10']:.1f} %{best}",
                 markup=False,
+                soft_wrap=True,
             )
         elif not errors.is_terminal and record["epoch"] % max(1, self.epochs // 10) == 0:
-            errors.print(f"epoch {record['epoch']} of {self.epochs}: loss {record['loss']:.4f}", markup=False)
+            errors.print(
+                f"epoch {record['epoch']} of {self.epochs}: loss {record['loss']:.4f}", markup=False, soft_wrap=True
+            )
 
 
 def metrics_table(title: str, rows: Mapping[str, Mapping[str, float]]) -> Table:

@@ -56,4 +56,4 @@ def evaluate(
             f"{result.seconds:.1f} s."
         )
     for warning in result.warnings:
-        errors.print(f"warning: {warning}", markup=False)
+        errors.print(f"warning: {warning}", markup=False, soft_wrap=True)

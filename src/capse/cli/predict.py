@@ -63,7 +63,7 @@ def predict(
     if calibrate:
         calibration = predictor.calibrate()
         if asks or queries:
-            errors.print(_in_words(calibration), markup=False)
+            errors.print(_in_words(calibration), markup=False, soft_wrap=True)
         else:
             typer.echo(_as_json(calibration) if as_json else _in_words(calibration))
     if queries and output:

@@ -76,8 +76,12 @@ class ConvE(Scorer):
         """What the convolution makes of head and relation: (..., k)."""
         h, r = torch.broadcast_tensors(h[..., :-1], r)
         pictures = torch.cat([x.unflatten(-1, (self.height, self.width)) for x in (h, r)], dim=-2)
-        features = self.convolution(self.picture(pictures.reshape(-1, 1, 2 * self.height, self.width)))
-        query: Tensor = self.hidden(features.flatten(1)).reshape(h.shape)
+        pictures = pictures.reshape(-1, 1, 2 * self.height, self.width)
+        count = len(pictures)
+        if self.training and count == 1:  # batch normalisation needs two: one alone is normalised with itself
+            pictures = pictures.repeat(2, 1, 1, 1)
+        features = self.convolution(self.picture(pictures))
+        query: Tensor = self.hidden(features.flatten(1))[:count].reshape(h.shape)
         return query
 
     def initialise(self, entities: Tensor, relations: Tensor) -> None:
