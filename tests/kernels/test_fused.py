@@ -48,26 +48,6 @@ def test_scores_and_gradients_equal_those_of_plain_torch(kind: int, seed: int, b
         torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", SCORERS)
-def test_gradients_do_not_depend_on_the_number_of_threads(kind: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    entities = torch.randn(50, 37, generator=generator)
-    relations = torch.randn(4, 37, generator=generator)
-    heads, tails = (torch.randint(50, (300, 2), generator=generator) for _ in range(2))
-    ids = torch.randint(4, (300, 1), generator=generator)
-    gradients = []
-    before = numba.get_num_threads()
-    try:
-        for threads in (1, before):
-            numba.set_num_threads(threads)
-            tables = [table.clone().requires_grad_() for table in (entities, relations)]
-            fused.score_triples(kind, *tables, heads, ids, tails).square().sum().backward()
-            gradients.append([table.grad for table in tables])
-    finally:
-        numba.set_num_threads(before)
-    assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
-
-
 def test_long_rows_are_pulled_to_length_one_and_short_ones_left_alone() -> None:
     table = torch.tensor([[3.0, 4.0, 9.0], [0.3, 0.4, 9.0], [0.0, 0.0, 9.0]])
     fused.pull_into_unit_ball(table, 2)

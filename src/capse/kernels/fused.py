@@ -4,8 +4,8 @@ Plain torch gathers three (B, n, k) arrays, makes as many temporaries again, and
 reads the rows where they lie and another adds the gradients where they belong. It is used for batches of training on a
 CPU; what it must equal is the scorer's own ``score_triples``.
 
-Threads divide the rows of the tables, not the triples, when gradients are added: no two write the same row, and every
-sum has the order of the batch, so the result does not depend on how many threads there are.
+One thread does it. A second would have to take a core from torch's own threads, which spin between torch's operations,
+and on two cores that was slower; and with one, every sum has the order of the batch.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ import torch
 from torch import Tensor
 
 from capse.kernels.compiled import compiled_for_one_thread, numba
-from capse.kernels.threads import in_threads
 
 DISTANCE, PRODUCT = 0, 1  # −‖h + r − t‖₁ and Σ h r t
-
-_SMALL = 2**16  # numbers read, below which waking a second thread takes longer than it helps
 
 
 def is_usable(entities: Tensor) -> bool:
@@ -52,7 +49,8 @@ class _Score(torch.autograd.Function):
         ids = [x.reshape(-1).contiguous() for x in (heads, relation_ids, tails)]
         scores = entities.new_empty(len(ids[0]))
         tables = entities.detach().numpy(), relations.detach().numpy()
-        _forward(kind, *tables, *(x.numpy() for x in ids), scores.numpy())
+        arrays = (*tables, *(x.numpy() for x in ids), scores.numpy())
+        _forward(kind, *arrays)
         ctx.kind = kind
         ctx.save_for_backward(entities, relations, *ids)
         return scores.view(heads.shape)
@@ -61,9 +59,7 @@ class _Score(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         entities, relations, *ids = ctx.saved_tensors
         of_entities, of_relations = torch.zeros_like(entities), torch.zeros_like(relations)
-        in_threads(
-            _backward,
-            torch.get_num_threads() if len(ids[0]) * entities.shape[1] > _SMALL else 1,
+        _backward(
             ctx.kind,
             entities.detach().numpy(),
             relations.detach().numpy(),
@@ -71,7 +67,6 @@ class _Score(torch.autograd.Function):
             gradient.reshape(-1).contiguous().numpy(),
             of_entities.numpy(),
             of_relations.numpy(),
-            shares_per_thread=1,
         )
         return None, of_entities, of_relations, None, None, None
 
@@ -99,46 +94,39 @@ def _slope(difference):  # type: ignore[no-untyped-def]
 
 @compiled_for_one_thread
 def _backward(  # type: ignore[no-untyped-def]
-    part, parts, kind, entities, relations, heads, relation_ids, tails, gradient, of_entities, of_relations
+    kind, entities, relations, heads, relation_ids, tails, gradient, of_entities, of_relations
 ):
     for i in range(len(heads)):
         g, head, relation, tail = gradient[i], heads[i], relation_ids[i], tails[i]
         if g == 0:
             continue
         h, r, t = entities[head], relations[relation], entities[tail]
-        if head % parts == part:
-            row = of_entities[head]
-            if kind == DISTANCE:
-                for c in range(len(row)):
-                    row[c] += g * _slope(h[c] + r[c] - t[c])
-            else:
-                for c in range(len(row)):
-                    row[c] += g * r[c] * t[c]
-        if relation % parts == part:
-            row = of_relations[relation]
-            if kind == DISTANCE:
-                for c in range(len(row)):
-                    row[c] += g * _slope(h[c] + r[c] - t[c])
-            else:
-                for c in range(len(row)):
-                    row[c] += g * h[c] * t[c]
-        if tail % parts == part:
-            row = of_entities[tail]
-            if kind == DISTANCE:
-                for c in range(len(row)):
-                    row[c] -= g * _slope(h[c] + r[c] - t[c])
-            else:
-                for c in range(len(row)):
-                    row[c] += g * h[c] * r[c]
+        dh, dr, dt = of_entities[head], of_relations[relation], of_entities[tail]
+        # One loop for each row written: with three in one the compiler cannot rule out overlaps, and goes slowly.
+        if kind == DISTANCE:
+            for c in range(len(h)):
+                dh[c] += g * _slope(h[c] + r[c] - t[c])
+            for c in range(len(h)):
+                dr[c] += g * _slope(h[c] + r[c] - t[c])
+            for c in range(len(h)):
+                dt[c] -= g * _slope(h[c] + r[c] - t[c])
+        else:
+            for c in range(len(h)):
+                dh[c] += g * r[c] * t[c]
+            for c in range(len(h)):
+                dr[c] += g * h[c] * t[c]
+            for c in range(len(h)):
+                dt[c] += g * h[c] * r[c]
 
 
 @partial(compiled_for_one_thread, any_order=True)
 def _pull(table, columns):  # type: ignore[no-untyped-def]
     for i in range(len(table)):
+        row = table[i]
         square = table.dtype.type(0)
         for c in range(columns):
-            square += table[i, c] * table[i, c]
+            square += row[c] * row[c]
         if square > 1:
             scale = 1 / square**0.5
             for c in range(columns):
-                table[i, c] *= scale
+                row[c] *= scale
