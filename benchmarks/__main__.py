@@ -1,6 +1,6 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/.
 
-    python -m benchmarks [NAME ...]        names: import, training, evaluation
+    python -m benchmarks [NAME ...]        names: import, training, evaluation, scoring
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -15,7 +15,12 @@ from pathlib import Path
 from capse.runs.atomic import write_json
 from capse.runs.records import provenance
 
-BENCHMARKS = {"import": "import_speed", "training": "training_speed", "evaluation": "evaluation_speed"}
+BENCHMARKS = {
+    "import": "import_speed",
+    "training": "training_speed",
+    "evaluation": "evaluation_speed",
+    "scoring": "scoring_speed",
+}
 RESULTS = Path(__file__).parents[1] / "results"
 
 
