@@ -65,8 +65,8 @@ def render() -> str:
         "",
     ]
     recorded = sorted((ROOT / "results" / "runs").glob("*/evaluation.json"))
-    if recorded:
-        text += _benchmarks([path.parent for path in recorded])
+    text += _benchmarks([path.parent for path in recorded])
+    text += _speed()
     return "\n".join(text)
 
 
@@ -96,6 +96,49 @@ def _benchmarks(folders: list[Path]) -> list[str]:
         f"Trained on {_machine(origin)}, commit `{origin['commit']}`; each row links its recipe, and its record is",
         "beside it under [results/runs](results/runs). These are settings of our own, not the paper's; a reproduction",
         "of the paper's tables is not part of this release yet.",
+        "",
+    ]
+
+
+def _speed() -> list[str]:
+    """What `make bench` recorded, as ratios to a peer measured in the same run."""
+    imported, training, evaluation, scoring = (
+        _json(ROOT / "results" / "benchmarks" / f"{name}.json")
+        for name in ("import", "training", "evaluation", "scoring")
+    )
+    rows = [
+        [
+            f"training {model}",
+            f"{row['capse']['triples_per_second']:,.0f} triples/s",
+            f"{row['ratio']:.1f} times PyKEEN's {row['pykeen']['model']}",
+        ]
+        for model, row in training["models"].items()
+    ]
+    rows += [
+        [
+            f"ranking FB15k-237's test set, {model}",
+            f"{row['capse']['seconds']:.1f} s",
+            f"{row['ratio']:.0f} times PyKEEN",
+        ]
+        for model, row in evaluation["models"].items()
+    ]
+    rows += [
+        [
+            f"CapsE, all entities of {data}, one question",
+            f"{sizes['capse']['kernel_ms']:.1f} ms",
+            f"{sizes['capse']['ratio']:.0f} times plain torch",
+        ]
+        for data, sizes in scoring["sizes"].items()
+    ]
+    seconds, memory = imported["import"]["seconds"], imported["import"]["peak_gib"]
+    rows.append([f"importing {imported['triples']:,} triples", f"{seconds:.0f} s", f"{memory:.1f} GiB at most"])
+    return [
+        "Speed on two cores, each ratio from one run of `make bench`:",
+        "",
+        *_table(["what", "capse", "compared"], rows),
+        "",
+        f"Measured on an {training['machine']['processor']}, commit `{training['commit']}` (training), PyKEEN 1.11;",
+        "settings and all figures are under [results/benchmarks](results/benchmarks).",
         "",
     ]
 
