@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import numba
 import pytest
 import torch
 
 from capse.graph.dataset import Graph
 
 torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Everything that torch and numba do, in one thread."""
+    before = torch.get_num_threads(), numba.get_num_threads()
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
+    yield
+    torch.set_num_threads(before[0])
+    numba.set_num_threads(before[1])
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,7 @@ import subprocess
 import sys
 import time
 
-import numba
 import pytest
-import torch
 import yaml
 
 from capse.cli import main
@@ -27,14 +25,7 @@ def sets(*options):
     return [part for option in options for part in ("--set", option)]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads(), numba.get_num_threads()
-    torch.set_num_threads(1)
-    numba.set_num_threads(1)
-    yield
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

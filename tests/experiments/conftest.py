@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
-import numba
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from capse.graph.dataset import Graph
@@ -15,14 +12,8 @@ from capse.runs.folder import RunFolder
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Steps this small crawl when threads wait for each other."""
-    before = torch.get_num_threads(), numba.get_num_threads()
-    torch.set_num_threads(1)
-    numba.set_num_threads(1)
-    yield
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
+def in_one_thread(one_thread: None) -> None:
+    """Tensors this small are done before a second thread has woken up."""
 
 
 @pytest.fixture(scope="session")

@@ -5,11 +5,10 @@ A new model needs an entry in `CASES`; `test_registry.py` fails until it has one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import pytest
 import torch
 
@@ -72,14 +71,8 @@ def randomised(model: TripleModel, seed: int = 1) -> TripleModel:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Tensors this small are computed before a second thread has woken up."""
-    before = torch.get_num_threads(), numba.get_num_threads()
-    torch.set_num_threads(1)
-    numba.set_num_threads(1)
-    yield
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
+def in_one_thread(one_thread: None) -> None:
+    """Tensors this small are done before a second thread has woken up."""
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numba
 import numpy as np
 import pytest
 import torch
@@ -15,13 +12,8 @@ ENTITIES, RELATIONS = 12, 3
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads(), numba.get_num_threads()
-    torch.set_num_threads(1)
-    numba.set_num_threads(1)
-    yield
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
+def in_one_thread(one_thread: None) -> None:
+    """Tensors this small are done before a second thread has woken up."""
 
 
 @pytest.fixture
