@@ -130,6 +130,8 @@ def _speed() -> list[str]:
         ]
         for data, sizes in scoring["sizes"].items()
     ]
+    repeat = _json(ROOT / "results" / "benchmarks" / "training-repeat.json")["models"].values()
+    again = ", ".join(f"{row['ratio']:.2f}" for row in repeat)
     seconds, memory = imported["import"]["seconds"], imported["import"]["peak_gib"]
     rows.append([f"importing {imported['triples']:,} triples", f"{seconds:.0f} s", f"{memory:.1f} GiB at most"])
     return [
@@ -137,6 +139,7 @@ def _speed() -> list[str]:
         "",
         *_table(["what", "capse", "compared"], rows),
         "",
+        f"Timings vary from run to run: a second run of the training benchmark gave {again} times for its four rows.",
         f"Measured on an {training['machine']['processor']}, commit `{training['commit']}` (training), PyKEEN 1.11;",
         "settings and all figures are under [results/benchmarks](results/benchmarks).",
         "",
