@@ -95,7 +95,8 @@ def _benchmarks(folders: list[Path]) -> list[str]:
         "",
         f"Trained on {_machine(origin)}, commit `{origin['commit']}`; each row links its recipe, and its record is",
         "beside it under [results/runs](results/runs). These are settings of our own, not the paper's; a reproduction",
-        "of the paper's tables is not part of this release yet.",
+        "of the paper's tables is not part of this release yet. What was filled in by hand is said in",
+        "[results/README.md](results/README.md).",
         "",
     ]
 
