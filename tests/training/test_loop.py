@@ -134,6 +134,44 @@ def test_a_step_of_sgd_by_hand(make_trainer, make_model):
     np.testing.assert_allclose(model.relations.detach(), relations - 0.05 * to_relations, atol=1e-6)
 
 
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_descent_on_touched_rows_is_descent(make_trainer, make_model, monkeypatch, reduction):
+    """TransE's quick step against autograd, a dense optimiser and a constraint on the whole table."""
+    options = {
+        "loss": LossSettings(name="margin", margin=2.0, reduction=reduction),
+        "negatives": NegativeSettings(count=3),
+        "optimizer": OptimizerSettings(name="sgd", schedule="cosine"),
+        "epochs": 3,
+    }
+    quick = make_trainer(make_model("transe", dim=17), **options)
+    assert quick.row_step is not None
+    records, weights = train(quick)
+    monkeypatch.setattr("capse.training.loop.row_step", lambda *_: None)
+    plain = make_model("transe", dim=17)
+    plain.constrain()
+    plain_records, plain_weights = train(make_trainer(plain, **options))
+    for name, tensor in plain_weights.items():
+        torch.testing.assert_close(weights[name], tensor, atol=1e-6, rtol=1e-5)
+    for record, plain_record in zip(records, plain_records, strict=True):
+        assert record["loss"] == pytest.approx(plain_record["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ({"name": "distmult"}, {}),
+        ({"name": "transe", "norm": 2}, {}),
+        ({"name": "transe"}, {"loss": LossSettings(name="softplus")}),
+        ({"name": "transe"}, {"optimizer": OptimizerSettings(name="sgd", embedding_decay=0.1)}),
+        ({"name": "transe"}, {"optimizer": OptimizerSettings(name="adam")}),
+        ({"name": "transe"}, {"negatives": NegativeSettings(sampler="shared", count=3)}),
+    ],
+)
+def test_every_other_training_takes_the_general_step(make_trainer, make_model, model, options):
+    options = {"loss": LossSettings(name="margin"), "optimizer": OptimizerSettings(name="sgd"), **options}
+    assert make_trainer(make_model(**model), **options).row_step is None
+
+
 def test_constraints_hold_after_every_step(make_trainer, make_model):
     model = make_model("transe")
     lengths = []

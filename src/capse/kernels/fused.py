@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,6 +40,28 @@ def score_triples(
 def pull_into_unit_ball(table: Tensor, columns: int) -> None:
     """Scale the rows whose first ``columns`` numbers are longer than 1 to length 1, in place."""
     _pull(table.detach().numpy(), columns)
+
+
+def descend_margin(
+    entities: Tensor,
+    relations: Tensor,
+    heads: Tensor,
+    relation_ids: Tensor,
+    tails: Tensor,
+    *,
+    margin: float,
+    rate: float,
+    unit_ball: bool,
+) -> float:
+    """One step of plain gradient descent of Σ max(0, margin − f(true) + f(corrupted)), f = −‖h + r − t‖₁, in place.
+
+    ``heads`` and ``tails`` are (B, 1 + n), the true triple first, ``relation_ids`` (B,). Returns that sum, before the
+    step. Only the rows of the batch are written, and with ``unit_ball`` pulled back into the ball.
+    """
+    tables = entities.detach().numpy(), relations.detach().numpy()
+    ids = (x.contiguous().numpy() for x in (heads, relation_ids, tails))
+    loss: float = _descend_margin(*tables, *ids, margin, rate, unit_ball)
+    return loss
 
 
 class _Score(torch.autograd.Function):
@@ -130,3 +153,53 @@ def _pull(table, columns):  # type: ignore[no-untyped-def]
             scale = 1 / square**0.5
             for c in range(columns):
                 row[c] *= scale
+
+
+@partial(compiled_for_one_thread, any_order=True)
+def _distance(h, r, t):  # type: ignore[no-untyped-def]
+    distance = type(h[0])(0)
+    for c in range(len(h)):
+        distance += abs(h[c] + r[c] - t[c])
+    return distance
+
+
+@compiled_for_one_thread
+def _descend_margin(entities, relations, heads, relation_ids, tails, margin, rate, unit_ball):  # type: ignore[no-untyped-def]
+    batch, versions = heads.shape
+    k = entities.shape[1]
+    counts = np.zeros((batch, versions), np.int64)  # how often each triple's distance counts in the gradient
+    signs = np.empty((batch, versions, k), np.int8)  # of h + r − t as they were before the step
+    loss = 0.0
+    for i in range(batch):
+        r = relations[relation_ids[i]]
+        true = _distance(entities[heads[i, 0]], r, entities[tails[i, 0]])
+        for j in range(1, versions):
+            violation = margin + true - _distance(entities[heads[i, j]], r, entities[tails[i, j]])
+            if violation > 0:
+                loss += violation
+                counts[i, 0] += 1
+                counts[i, j] = -1
+        for j in range(versions):
+            if counts[i, j] != 0:
+                h, t, sign = entities[heads[i, j]], entities[tails[i, j]], signs[i, j]
+                for c in range(k):
+                    difference = h[c] + r[c] - t[c]
+                    sign[c] = np.int8(difference > 0) - np.int8(difference < 0)
+    for i in range(batch):
+        for j in range(versions):
+            if counts[i, j] != 0:
+                step = entities.dtype.type(rate * counts[i, j])
+                h, r, t, sign = entities[heads[i, j]], relations[relation_ids[i]], entities[tails[i, j]], signs[i, j]
+                for c in range(k):
+                    h[c] -= step * sign[c]
+                for c in range(k):
+                    r[c] -= step * sign[c]
+                for c in range(k):
+                    t[c] += step * sign[c]
+    if unit_ball:
+        for i in range(batch):
+            for j in range(versions):
+                if counts[i, j] != 0:
+                    _pull(entities[heads[i, j] : heads[i, j] + 1], k)
+                    _pull(entities[tails[i, j] : tails[i, j] + 1], k)
+    return loss

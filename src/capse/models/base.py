@@ -23,8 +23,8 @@ from capse.errors import SettingsError
 from capse.kernels.gather import rows
 from capse.runs.settings import check_choices
 
-# Floats that a derived direction may hold at a time: 64 MiB, whatever the number of candidates.
-_WORKSPACE = 2**24
+# Floats that a derived direction may hold at a time, whatever the number of candidates: 64 MiB, and on a GPU 2 GiB.
+_WORKSPACE, _GPU_WORKSPACE = 2**24, 2**29
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class Scorer(nn.Module, ABC):
         return self._chunked(lambda part: self.score_triples(part, r[:, None], t[:, None]), len(t), candidates)
 
     def _chunked(self, score: Callable[[Tensor], Tensor], queries: int, candidates: Tensor) -> Tensor:
-        size = max(1, _WORKSPACE // max(1, queries * self.floats_per_triple))
+        workspace = _GPU_WORKSPACE if candidates.device.type == "cuda" else _WORKSPACE
+        size = max(1, workspace // max(1, queries * self.floats_per_triple))
         return torch.cat([score(part) for part in candidates.split(size)], dim=1)
 
     def initialise(self, entities: Tensor, relations: Tensor) -> None:

@@ -25,6 +25,9 @@ from capse.training.checkpoints import Checkpoints, Position
 from capse.training.interrupts import deferred_interrupt
 from capse.training.objectives import Objective
 from capse.training.optimizers import OptimizerSettings, build_optimizer, learning_rate_at
+from capse.training.rows import row_step
+
+STEPS_BETWEEN_READS = 64  # on a GPU: reading a loss waits for it, and meanwhile nothing new is queued
 
 Validate = Callable[[], tuple[float, dict[str, Any]]]  # the value to maximise, and what to record beside it
 
@@ -103,9 +106,11 @@ class Trainer:
         self.on_step = on_step
         self.on_epoch = on_epoch
         self.optimizer = build_optimizer(optimizer, objective.model, settings.learning_rate)
+        self.row_step = row_step(objective, optimizer)
         self.position = Position()
         self.steps = max(1, math.ceil(len(objective.examples) / settings.batch_size))
         self._saved_at = time.monotonic()
+        self._unread: list[Tensor] = []  # losses of steps that a GPU may still be at work on
 
     def resume(self) -> None:
         """Go on from the last checkpoint."""
@@ -129,9 +134,9 @@ class Trainer:
                 yield record
                 self._checkpoint_if_due()
         except (KeyboardInterrupt, GeneratorExit):
-            self.checkpoints.save(self.objective.model, self.optimizer, self.position)
+            self._save()
             raise
-        self.checkpoints.save(self.objective.model, self.optimizer, self.position)
+        self._save()
 
     def _train_epoch(self) -> float:
         """Do the steps that are left of the epoch under way; returns examples per second."""
@@ -174,22 +179,32 @@ class Trainer:
         begin, end = (step * len(order) // self.steps for step in (position.step, position.step + 1))
         batch = self.objective.examples[order[begin:end]]
         generator = seeded_generator(model.device, settings.seed, position.epoch, position.step + 1)
+        rate = self._learning_rate(position.step)
+        if self.row_step is not None:
+            loss = self.row_step(batch, generator, rate)
+        else:
+            loss = self._autograd_step(batch, generator, rate)
+            model.constrain()
+        # Fused optimisers do not say that they write, and what a model keeps beside its table must not go stale.
+        increment_version([model.entities, model.relations])
+        position.step += 1
+        self._unread.append(loss.detach() * (1 if self.objective.loss.reduction == "sum" else len(batch)))
+        if model.device.type == "cpu" or position.step % STEPS_BETWEEN_READS == 0 or position.step == self.steps:
+            self._read_losses()
+        position.seconds += time.perf_counter() - started
+        self.on_step(StepReport(position.epoch + 1, position.step, self.steps, len(batch)))
+        return len(batch)
+
+    def _autograd_step(self, batch: Tensor, generator: torch.Generator, rate: float) -> Tensor:
         for group in self.optimizer.param_groups:
-            group["lr"] = self._learning_rate(position.step)
+            group["lr"] = rate
         self.optimizer.zero_grad()
-        with _matmul_precision("high" if settings.precision == "tf32" else None):
+        with _matmul_precision("high" if self.settings.precision == "tf32" else None):
             with self._autocast():
                 loss = self.objective(batch, generator)
             loss.backward()
         self.optimizer.step()
-        # Fused optimisers do not say that they write, and what a model keeps beside its table must not go stale.
-        increment_version([model.entities, model.relations])
-        model.constrain()
-        position.loss += self._finite(loss) * (1 if self.objective.loss.reduction == "sum" else len(batch))
-        position.seconds += time.perf_counter() - started
-        position.step += 1
-        self.on_step(StepReport(position.epoch + 1, position.step, self.steps, len(batch)))
-        return len(batch)
+        return loss
 
     def _learning_rate(self, step: int) -> float:
         """The learning rate of a step of the epoch under way."""
@@ -229,22 +244,30 @@ class Trainer:
 
     def _checkpoint_if_due(self) -> None:
         if time.monotonic() - self._saved_at >= self.settings.checkpoint_seconds:
-            self.checkpoints.save(self.objective.model, self.optimizer, self.position)
+            self._save()
             self._saved_at = time.monotonic()
+
+    def _save(self) -> None:
+        self._read_losses()
+        self.checkpoints.save(self.objective.model, self.optimizer, self.position)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.settings.precision == "bf16":
             return torch.autocast(self.objective.model.device.type, dtype=torch.bfloat16)
         return nullcontext()
 
-    def _finite(self, loss: Tensor) -> float:
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise RunError(
-                f"the loss became {value} in epoch {self.position.epoch + 1}, step {self.position.step + 1}",
-                "lower training.learning_rate",
-            )
-        return value
+    def _read_losses(self) -> None:
+        """Add up the losses of the steps since the last time; on a GPU this waits until they are done."""
+        first = self.position.step - len(self._unread) + 1
+        values = torch.stack(self._unread).tolist() if self._unread else []
+        self._unread.clear()
+        for step, value in enumerate(values, first):
+            if not math.isfinite(value):
+                raise RunError(
+                    f"the loss became {value} in epoch {self.position.epoch + 1}, step {step}",
+                    "lower training.learning_rate",
+                )
+            self.position.loss += value
 
 
 @contextmanager

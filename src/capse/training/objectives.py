@@ -99,14 +99,19 @@ class CorruptionObjective(_Base):
             raise SettingsError("loss.name is 'bce' with sampled negatives", "use softplus, or negatives.sampler=all")
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+        heads, relations, tails = self.versions(batch, generator)
+        scores = self.model.score_triples(heads, relations.unsqueeze(1), tails)  # (B, 1 + count)
+        return self._total(corruption_loss(self.loss, scores[:, 0], scores[:, 1:]), batch)
+
+    def versions(self, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Heads (B, 1 + count), relations (B,) and tails (B, 1 + count), the true triple first."""
         heads, relations, tails = batch.unbind(1)
         wrong_heads, wrong_tails = self.corruptor.corrupt(batch, self.count, generator)
-        scores = self.model.score_triples(  # (B, 1 + count), the true triple first
+        return (
             torch.cat([heads.unsqueeze(1), wrong_heads], 1),
-            relations.unsqueeze(1),
+            relations,
             torch.cat([tails.unsqueeze(1), wrong_tails], 1),
         )
-        return self._total(corruption_loss(self.loss, scores[:, 0], scores[:, 1:]), batch)
 
 
 class SharedObjective(CorruptionObjective):
