@@ -1,4 +1,4 @@
-"""``make bench``: measure, print ratios, record them with commit and machine under results/.
+"""``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
     python -m benchmarks [NAME ...]        names: import, training, evaluation, scoring
 
@@ -29,9 +29,12 @@ def main(names: list[str]) -> None:
     if unknown:
         sys.exit(f"unknown benchmark {', '.join(sorted(unknown))}: choose from {', '.join(BENCHMARKS)}")
     for name in names or BENCHMARKS:
-        measured = import_module(f"benchmarks.{BENCHMARKS[name]}").run()
+        benchmark = import_module(f"benchmarks.{BENCHMARKS[name]}")
+        measured = benchmark.run()
         origin = provenance() | {"command": f"python -m benchmarks {name}"}
         write_json(RESULTS / "benchmarks" / f"{name}.json", {"benchmark": name, **measured, **origin})
+        if hasattr(benchmark, "plot"):
+            benchmark.plot(measured, RESULTS / "benchmarks" / f"{name}.svg")
         print(f"== {name}\n{json.dumps(measured, indent=2)}")
 
 

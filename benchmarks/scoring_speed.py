@@ -1,6 +1,7 @@
 """Scores of all candidates by the exact kernel: against plain torch, PyKEEN's ConvKB, the filters and the machine.
 
-Run with ``CAPSE_DATA=... python -m benchmarks.scoring_speed [--quick]``; the whole takes ten minutes on two cores.
+Run with ``CAPSE_DATA=... python -m benchmarks.scoring_speed [--quick]``; the whole takes a quarter of an hour on two
+cores. ``python -m benchmarks scoring`` records it under results/, with a plot.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -47,6 +49,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     }
     by_filters = _kernel({filters: (_capse(filters), SIZES["wn18rr"][0]) for filters in FILTERS}, repeats)
     measured["by_filters"] = by_filters | {"growth": by_filters[FILTERS[-1]] / by_filters[FILTERS[0]]}
+    measured["training_by_filters"] = _training(SIZES["fb15k-237"][0], repeats, plain=not quick)
     by_entities = _kernel({entities: (_capse(50), entities) for entities in ENTITIES}, repeats)
     per_entity = [milliseconds / entities for entities, milliseconds in by_entities.items()]
     measured["by_entities"] = by_entities | {"spread_per_entity": max(per_entity) / min(per_entity)}
@@ -103,6 +106,62 @@ def _kernel(cases: dict[Any, tuple[ModelSettings, int]], repeats: int) -> dict[A
     models = {case: _model(*settings) for case, settings in cases.items()}
     work = {case: partial(_score, model, QUERIES) for case, model in models.items()}
     return {case: milliseconds / QUERIES for case, milliseconds in _fastest(work, repeats).items()}
+
+
+def _training(entities: int, repeats: int, *, plain: bool) -> dict[str, Any]:
+    """Milliseconds a query of a forward and of a backward pass over all candidates, by the number of filters."""
+    by_filters = {filters: _passes(_model(_capse(filters), entities), QUERIES, repeats) for filters in FILTERS}
+    growth = {way: by_filters[FILTERS[-1]][way] / by_filters[FILTERS[0]][way] for way in ("forward", "backward")}
+    found: dict[str, Any] = {"kernel": by_filters, "growth": growth}
+    if plain:  # a few queries: autograd keeps every feature of every candidate
+        with forced("reference"):
+            found["plain"] = {n: _passes(_model(_capse(n), entities), 1, 1) for n in FILTERS[:-1]}
+    return found
+
+
+def _passes(model: TripleModel, queries: int, repeats: int) -> dict[str, float]:
+    """Milliseconds a query of the fastest forward and backward pass; a first round warms up."""
+    times = []
+    for _ in range(1 + repeats):
+        started = time.perf_counter()
+        scores = model.score_tails(torch.arange(queries), torch.arange(queries) % 10)
+        between = time.perf_counter()
+        scores.sum().backward()  # type: ignore[no-untyped-call]
+        times.append((between - started, time.perf_counter() - between))
+    forward, backward = (min(way) * 1e3 / queries for way in zip(*times[1:], strict=True))
+    return {"forward": forward, "backward": backward}
+
+
+def plot(measured: dict[str, Any], path: Path) -> None:
+    """Milliseconds a query against the filters and against the entities, from a recorded measurement."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    filters, entities = figure.subplots(1, 2)
+    training = measured["training_by_filters"]
+    ways = [("kernel", "o-", "exact kernel"), ("plain", "s--", "plain torch")]
+    for way, style, label in [entry for entry in ways if entry[0] in training]:
+        numbers = [int(n) for n in training[way]]
+        for direction, colour in (("forward", "#1f4e79"), ("backward", "#c05a1c")):
+            filters.plot(
+                numbers,
+                [training[way][n][direction] for n in training[way]],
+                style,
+                color=colour,
+                label=f"{label}, {direction}",
+            )
+    filters.set(xscale="log", yscale="log", xlabel="filters N", ylabel="milliseconds a query")
+    filters.set_title(f"{SIZES['fb15k-237'][0]:,} candidates")
+    filters.set_xticks(FILTERS, [str(n) for n in FILTERS])
+    filters.minorticks_off()
+    filters.legend(fontsize=8, frameon=False)
+    sizes = [key for key in measured["by_entities"] if str(key).isdigit()]
+    entities.plot([int(n) for n in sizes], [measured["by_entities"][n] for n in sizes], "o-", color="#1f4e79")
+    entities.set(xlabel="candidates E", ylabel="milliseconds a query", xlim=(0, None), ylim=(0, None))
+    entities.set_title("50 filters")
+    for axes in (filters, entities):
+        axes.grid(alpha=0.3)
+    figure.savefig(path, metadata={"Date": None})
 
 
 def _fastest(works: dict[Any, Callable[[], object]], repeats: int) -> dict[Any, float]:

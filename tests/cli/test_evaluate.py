@@ -56,6 +56,12 @@ def test_json_is_what_python_says(capse, run):
     assert json.loads(capse("--json", "--split", "valid")[1])["split"] == "valid"
 
 
+def test_exact_ranks_are_those_of_float64(capse, run):
+    predictor = LinkPredictor.load(run, "cpu")
+    predictor.model.double()
+    assert json.loads(capse("--json", "--exact")[1])["metrics"] == predictor.evaluate("test").metrics
+
+
 def test_raw_ranks_are_no_better_than_filtered_ones(capse):
     filtered, raw = (json.loads(capse("--json", *extra)[1]) for extra in ([], ["--raw"]))
     assert (filtered["filtered"], raw["filtered"]) == (True, False)

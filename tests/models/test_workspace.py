@@ -8,6 +8,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from capse.kernels import reference
 from capse.models import CapsESettings, ConvESettings, ConvKBSettings, base, build_model
 
 BATCH, ENTITIES = 4, 2000
@@ -90,13 +91,13 @@ def test_memory_stays_within_the_workspace(monkeypatch, name):
 def test_a_workspace_too_small_for_one_candidate_takes_one_at_a_time(monkeypatch):
     model = build_model(*CHUNKED["capse-paper"], entities=9, relations=3)
     sizes = []
-    score_triples = model.scorer.score_triples
+    score = reference.score
 
-    def recording(h, r, t):
+    def recording(stage, h, r, t):
         sizes.append(len(t))
-        return score_triples(h, r, t)
+        return score(stage, h, r, t)
 
     monkeypatch.setattr(base, "_WORKSPACE", 1)
-    monkeypatch.setattr(model.scorer, "score_triples", recording)
+    monkeypatch.setattr(reference, "score", recording)
     model.score_tails(torch.tensor([0, 1]), torch.tensor([0, 1]))
     assert sizes == [1] * 9

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from capse.errors import SettingsError
+from capse.kernels import cpu
+from capse.kernels.scoring import forced
 from capse.training.losses import LossSettings
 from capse.training.negatives import NegativeSettings
 from capse.training.objectives import build_objective, with_inverses
@@ -157,6 +159,42 @@ def test_binary_cross_entropy_of_all_answers(make_model, triples, smoothing, red
         chance = 1 / (1 + np.exp(-np.array(scores)))
         costs.append(-(labels * np.log(chance) + (1 - labels) * np.log(1 - chance)).mean())
     assert value(objective, batch) == pytest.approx(getattr(np, reduction)(costs), rel=1e-5)
+
+
+FORMS = {
+    "convkb": {"filters": 6},
+    "paper": {"filters": 6, "capsule_dim": 3},
+    "paper-routed": {"filters": 6, "capsule_dim": 3, "routing": 2},
+    "released": {"filters": 6, "capsule_dim": 3, "variant": "released"},
+    "released-routed": {"filters": 6, "capsule_dim": 3, "variant": "released", "routing": 3},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize(("loss", "sampler"), [("softmax", "all"), ("bce", "all"), ("softmax", "shared")])
+def test_many_candidates_are_trained_through_the_kernel(
+    make_model, triples, monkeypatch, form, reciprocal, loss, sampler
+):
+    """With the same loss and the same gradients as by the plain formula, and no setting that says so."""
+    name = "convkb" if form == "convkb" else "capse"
+    model = make_model(name, reciprocal=reciprocal, filter_start="normal", **FORMS[form])
+    objective = build(model, triples, LossSettings(name=loss), sampler=sampler, count=20)
+    made = []
+    real = cpu.votes
+    monkeypatch.setattr(cpu, "votes", lambda *call: made.append(1) or real(*call))
+
+    def gradients():
+        found = objective(objective.examples[[0, 1, 2, 7, -1]], torch.Generator().manual_seed(2))
+        return found.detach(), torch.autograd.grad(found, list(model.parameters()))
+
+    ours = gradients()
+    assert made
+    made.clear()
+    with forced("reference"):
+        expected = gradients()
+    assert not made
+    torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,11 @@ from capse.errors import CapseError
 COMMANDS = {
     "data": "List, inspect, fetch and import graphs.",
     "train": "Train a model on a graph.",
+    "tune": "Try the settings of a grid and keep the best recipe.",
     "evaluate": "Rank the test triples with a trained model, all tie policies side by side.",
     "predict": "Ask a trained model for missing heads or tails.",
     "report": "Write an HTML report of one or more runs.",
+    "reproduce": "The paper's tables and figures, from recorded runs or trained anew.",
     "demo": "Train TransE, then CapsE from it, on the embedded graph.",
 }
 

@@ -17,6 +17,7 @@ def evaluate(
     data: Annotated[str | None, typer.Option(help="Another dataset or folder in the run's vocabulary.")] = None,
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
     raw: Annotated[bool, typer.Option("--raw", help="Let other known triples compete too.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Decide in float64 what float32 cannot.")] = False,
     memory: Annotated[int | None, typer.Option(metavar="MIB", help="Memory for scores; chosen by itself.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, breakdowns included.")] = False,
@@ -38,6 +39,7 @@ def evaluate(
             data,
             filtered=not raw,
             memory=None if memory is None else memory * 2**20,
+            exact=exact,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -21,11 +22,13 @@ def rank_answers(
     excluded: Callable[[Ids, Ids], Answers | None],
     most_rows: int,
     advance: Callable[[int], None],
+    rescore: Callable[[Ids, Ids, Ids], Tensor] | None = None,
 ) -> Ranks:
     """Rank the answer ``true[i]`` to the question (``relations[i]``, ``entities[i]``), for each of n questions.
 
     ``score`` gives B questions' scores (B, E) of all candidates and is asked for at most ``most_rows`` at a time;
-    ``excluded`` gives the candidates that do not compete. ``advance`` is told how many ranks each step has added.
+    ``excluded`` gives the candidates that do not compete. ``advance`` is told how many ranks each step has added. With
+    ``rescore``, which gives B questions' float64 scores (B, C) of chosen candidates, ranks are those of float64.
 
     >>> import torch
     >>> ranks = rank_answers(
@@ -49,8 +52,11 @@ def rank_answers(
         first, last = np.searchsorted(row[by_row], [start, stop])
         members = by_row[first:last]
         pairs = relations[start:stop], entities[start:stop]
+        again = rescore and partial(_rescore_rows, rescore, *pairs)
         try:
-            parts.append(rank_scores(score(*pairs), true[members], excluded(*pairs), rows=row[members] - start))
+            parts.append(
+                rank_scores(score(*pairs), true[members], excluded(*pairs), rows=row[members] - start, rescore=again)
+            )
         except NonFiniteScoreError as error:
             question = int(np.argmax(row == error.row + start))
             raise NonFiniteScoreError(error.score, question, error.candidate) from None
@@ -58,3 +64,9 @@ def rank_answers(
     place = np.empty_like(by_row)
     place[by_row] = np.arange(len(by_row))
     return Ranks.concatenate(parts)[place]
+
+
+def _rescore_rows(
+    rescore: Callable[[Ids, Ids, Ids], Tensor], relations: Ids, entities: Ids, rows: Ids, candidates: Ids
+) -> Tensor:
+    return rescore(relations[rows], entities[rows], candidates)

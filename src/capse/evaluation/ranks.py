@@ -12,6 +12,7 @@ from torch import Tensor
 
 from capse.errors import CapseError
 from capse.kernels.counting import count_competitors
+from capse.kernels.exact import Rescore, count_exactly
 from capse.triples import Answers, Ids
 
 Float64s = npt.NDArray[np.float64]
@@ -69,13 +70,19 @@ class Ranks:
 
 
 def rank_scores(
-    scores: Tensor | npt.NDArray[np.floating], true: Ids, excluded: Answers | None = None, *, rows: Ids | None = None
+    scores: Tensor | npt.NDArray[np.floating],
+    true: Ids,
+    excluded: Answers | None = None,
+    *,
+    rows: Ids | None = None,
+    rescore: Rescore | None = None,
 ) -> Ranks:
     """Rank candidate ``true[i]`` among the candidates of row ``rows[i]`` (row i by default); higher is better.
 
     ``scores`` is (q, E), on any device, and is not changed. ``excluded[j]`` are the distinct candidates of row j that
     do not compete; the true one among them does no harm. The true score is read from the same row as its competitors',
-    so what is equal there ties.
+    so what is equal there ties. With ``rescore``, which gives the float64 scores (r, c) of r rows and c candidates,
+    ranks are those of float64.
 
     >>> rank_scores(np.array([[0.1, 0.7, 0.7, 0.9]]), np.array([1]))
     Ranks(greater=array([1]), equal=array([1]), candidates=array([4]))
@@ -90,7 +97,8 @@ def rank_scores(
         excluded = Answers(np.zeros(len(table) + 1, np.int64), np.empty(0, np.int64))
     _require_indices(candidates, table.shape[1], "candidate")
     _require_indices(of_rows, min(len(table), len(excluded)), "row")
-    counts = count_competitors(table, of_rows, candidates, excluded.offsets, excluded.entities)
+    arguments = table, of_rows, candidates, excluded.offsets, excluded.entities
+    counts = count_competitors(*arguments) if rescore is None else count_exactly(*arguments, rescore)
     if not counts.finite.all():
         row = int(of_rows[counts.finite.argmin()])
         candidate = int(table[row].isfinite().logical_not().nonzero()[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from capse.evaluation.metrics import Summary, contributions, named
 from capse.evaluation.questions import rank_answers
 from capse.evaluation.ranks import Float64s, NonFiniteScoreError, Ranks
 from capse.graph.statistics import CATEGORIES, entity_frequency, has_unseen_entity, relation_categories
+from capse.models.base import TripleModel, distinct_rows
 from capse.triples import HEAD, RELATION, TAIL, Answers, Ids, TripleIndex, Triples
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ def evaluate(
     *,
     filtered: bool = True,
     memory: int | None = None,
+    exact: bool = False,
     intervals: bool = True,
     breakdowns: bool = True,
     seed: int = 0,
@@ -90,7 +93,12 @@ def evaluate(
     if not len(triples):
         raise DataError(f"{graph.name} has no {split} triples", "choose another split")
     ranked = partial(
-        rank_split, model, known=graph.known if filtered else None, memory=memory, describe=partial(_describe, graph)
+        rank_split,
+        model,
+        known=graph.known if filtered else None,
+        memory=memory,
+        exact=exact,
+        describe=partial(_describe, graph),
     )
     ranked(triples[:1])  # whatever compiles or is kept for later does so before the clock starts
     started = time.perf_counter()
@@ -122,14 +130,16 @@ def rank_split(
     known: TripleIndex | None,
     *,
     memory: int | None = None,
+    exact: bool = False,
     progress: Callable[[int, int], None] | None = None,
     describe: Callable[[int, int, int], str] = "head {}, relation {}, tail {}".format,
 ) -> tuple[Ranks, Ranks]:
     """Where the true head and the true tail of each triple (n, 3) stand among all entities.
 
     Known triples do not compete (filtered ranks); without an index of them everything does (raw ranks). Each distinct
-    question is scored once, in chunks whose scores take less than ``memory`` bytes. ``progress`` is told how many of
-    the 2n ranks are done, and 2n; ``describe`` puts the ids of a triple into words for an error.
+    question is scored once, in chunks whose scores take less than ``memory`` bytes. ``exact`` ranks are those of the
+    model in float64, whatever its own precision. ``progress`` is told how many of the 2n ranks are done, and 2n;
+    ``describe`` puts the ids of a triple into words for an error.
     """
     done = 0
 
@@ -141,14 +151,35 @@ def rank_split(
 
     with torch.no_grad(), _evaluation_mode(model):
         most_rows = _rows_within(memory, model, triples)
+        twin = _Twin(model) if exact else None
         head_ranks, tail_ranks = (
-            _rank_side(model, triples, known, free, most_rows, advance, describe) for free in (HEAD, TAIL)
+            _rank_side(model, twin, triples, known, free, most_rows, advance, describe) for free in (HEAD, TAIL)
         )
     return head_ranks, tail_ranks
 
 
+class _Twin:
+    """A model in float64. Of candidates with equal vectors it scores one, so that they tie."""
+
+    def __init__(self, model: Scorable) -> None:
+        if not isinstance(model, TripleModel):
+            raise SettingsError(f"exact ranks of a {type(model).__name__}", "they need a TripleModel")
+        self.model = copy.deepcopy(model).double()
+        _, place = distinct_rows(self.model.entities.detach())
+        self.first = np.unique(place.cpu().numpy(), return_index=True)[1][place.cpu().numpy()]
+
+    def score(self, free: int, relations: Ids, entities: Ids, candidates: Ids) -> Tensor:
+        distinct, place = np.unique(self.first[candidates], return_inverse=True)
+        r, e, c, of_candidate = (
+            torch.from_numpy(ids).to(self.model.device) for ids in (relations, entities, distinct, place)
+        )
+        scores = self.model.score_heads(r, e, c) if free == HEAD else self.model.score_tails(e, r, c)
+        return scores[:, of_candidate]
+
+
 def _rank_side(
     model: Scorable,
+    twin: _Twin | None,
     triples: Triples,
     known: TripleIndex | None,
     free: int,
@@ -175,6 +206,7 @@ def _rank_side(
             excluded=excluded,
             most_rows=most_rows,
             advance=advance,
+            rescore=None if twin is None else partial(twin.score, free),
         )
     except NonFiniteScoreError as error:
         triple = triples[error.row].tolist()

@@ -13,6 +13,41 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from capse.kernels.stage import Stage
+
+
+def score(stage: Stage, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+    """The scores (...) of triples given as vectors h, r, t (..., k) that broadcast."""
+    capsules = features(h, r, t, stage.filters, stage.bias)
+    if stage.kind == "released":
+        capsules = squash(capsules, stage.epsilon)
+    return read_out(stage, (summed_predictions if stage.routing == 1 else predictions)(capsules, stage.weights))
+
+
+def read_out(stage: Stage, votes: Tensor) -> Tensor:
+    """The scores (...) of votes: summed (..., d) where there is one routing iteration, else each one (..., k, d).
+
+    Votes may be wider than the stage's own tensors; the score is then rounded once, before any sigmoid.
+    """
+    if stage.kind == "linear":
+        return votes.squeeze(-1).to(stage.weights.dtype)
+    if stage.routing == 1:  # every coupling is scale/k
+        s = votes * (stage.scale / len(stage.weights))
+    else:
+        last_only = stage.kind == "released"
+        s = route(votes, stage.routing, scale=stage.scale, epsilon=stage.epsilon, last_gradient_only=last_only)
+    if stage.kind == "length":
+        lengths = length(s)
+    elif stage.kind == "paper":
+        square = s.square().sum(-1)
+        lengths = square / (1 + square)  # ‖squash(s)‖
+    else:
+        lengths = length(squash(s, stage.epsilon), stage.epsilon)
+    lengths = lengths.to(stage.weights.dtype)
+    if stage.sigmoid:
+        lengths = lengths.sigmoid()
+    return -lengths if stage.kind == "released" else lengths
+
 
 def features(h: Tensor, r: Tensor, t: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
     """The ReLU feature maps: h, r, t (..., k), filters (3, N), bias (N,) to first-layer capsules (..., k, N)."""

@@ -1,8 +1,8 @@
-"""The scores of every candidate in one slot: by the compiled kernel where that can be used, else by the plain formula.
+"""The scores of every candidate in one slot: by a compiled kernel where one can be used, else by the plain formula.
 
-The choice makes itself. ``CAPSE_KERNEL=reference`` (or `forced`) has everything computed by the plain formula,
-``CAPSE_KERNEL=cpu`` makes it an error where the compiled kernel cannot be used. Where a gradient is wanted, the plain
-formula is used whatever the setting.
+The choice makes itself, with or without a gradient: loops compiled by numba on the CPU, Triton's on a GPU.
+``CAPSE_KERNEL=reference`` (or `forced`) has everything computed by the plain formula, ``CAPSE_KERNEL=cpu`` and ``gpu``
+make it an error where that kernel cannot be used.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from torch import Tensor
 
 from capse.errors import SettingsError
 from capse.kernels.stage import Stage, require_finite
+from capse.kernels.votes import score_by_votes
 from capse.triples import HEAD, TAIL
 
-Kernel = Literal["auto", "reference", "cpu"]
+Kernel = Literal["auto", "reference", "cpu", "gpu"]
 Plain = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 _forced: ContextVar[Kernel | None] = ContextVar("_forced", default=None)
-_has_numba = find_spec("numba") is not None
+_has = {package: find_spec(package) is not None for package in ("numba", "triton")}
 
 
 def score_tails(stage: Stage, h: Tensor, r: Tensor, candidates: Tensor, plain: Plain) -> Tensor:
@@ -33,21 +34,17 @@ def score_tails(stage: Stage, h: Tensor, r: Tensor, candidates: Tensor, plain: P
 
     NaN or infinity in a tensor is an error that names it, unless a gradient is wanted.
     """
-    if not _is_fast(stage, {"head vectors": h, "relation vectors": r}, candidates):
-        return plain(h, r, candidates)
-    return _score_on_cpu(stage, TAIL, h, r, candidates)
+    return _score(stage, TAIL, {"head vectors": h, "relation vectors": r}, candidates, plain)
 
 
 def score_heads(stage: Stage, r: Tensor, t: Tensor, candidates: Tensor, plain: Plain) -> Tensor:
     """Scores (B, C) of candidates (C, k) as heads of r (B, k), t (B, k); ``plain(r, t, candidates)`` is the formula."""
-    if not _is_fast(stage, {"relation vectors": r, "tail vectors": t}, candidates):
-        return plain(r, t, candidates)
-    return _score_on_cpu(stage, HEAD, r, t, candidates)
+    return _score(stage, HEAD, {"relation vectors": r, "tail vectors": t}, candidates, plain)
 
 
 def is_usable_for(*tensors: Tensor) -> bool:
-    """Whether the compiled kernel can be used on such tensors."""
-    return not _obstacle(*tensors)
+    """Whether there is a compiled kernel for such tensors."""
+    return any(not _obstacle(kernel, tensors) for kernel in ("cpu", "gpu"))
 
 
 @contextmanager
@@ -60,38 +57,45 @@ def forced(kernel: Kernel) -> Iterator[None]:
         _forced.reset(token)
 
 
-def _is_fast(stage: Stage, known: dict[str, Tensor], candidates: Tensor) -> bool:
-    """Whether the compiled kernel is to be used; an error where a tensor makes scores meaningless."""
-    kernel = _forced.get() or os.environ.get("CAPSE_KERNEL", "auto")
-    if kernel not in get_args(Kernel):
-        raise SettingsError(f"CAPSE_KERNEL is {kernel!r}", f"choose one of {', '.join(get_args(Kernel))}")
-    named = {**stage.tensors, **known}
-    tensors = (*named.values(), candidates)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        return False
-    for name, tensor in named.items():
-        require_finite(name, tensor)
-    obstacle = _obstacle(*tensors)
-    if kernel == "reference" or (kernel == "auto" and obstacle):
-        require_finite("candidates' vectors", candidates)
-        return False
+def _score(stage: Stage, slot: int, known: dict[str, Tensor], candidates: Tensor, plain: Plain) -> Tensor:
+    named = {**stage.tensors, **known, "candidates' vectors": candidates}
+    kernel = _chosen(tuple(named.values()))
+    wants_gradient = stage.wants_gradient(*known.values(), candidates)
+    if not wants_gradient:
+        for name, tensor in named.items():
+            require_finite(name, tensor)
+    first, second = known.values()
+    if kernel == "reference":
+        return plain(first, second, candidates)
+    if kernel == "cpu" and not wants_gradient:
+        from capse.kernels.cpu import score_candidates  # here, since it loads numba
+
+        return score_candidates(stage, slot, first, second, candidates)
+    return score_by_votes(stage, slot, first, second, candidates)
+
+
+def _chosen(tensors: tuple[Tensor, ...]) -> str:
+    """The kernel to use: reference, cpu or gpu."""
+    wanted = _forced.get() or os.environ.get("CAPSE_KERNEL", "auto")
+    if wanted not in get_args(Kernel):
+        raise SettingsError(f"CAPSE_KERNEL is {wanted!r}", f"choose one of {', '.join(get_args(Kernel))}")
+    if wanted == "auto":
+        return next((kernel for kernel in ("cpu", "gpu") if not _obstacle(kernel, tensors)), "reference")
+    obstacle = _obstacle(wanted, tensors)
     if obstacle:
-        raise SettingsError(f"CAPSE_KERNEL is 'cpu', but {obstacle}", "unset it to use the plain formula")
-    return True
+        raise SettingsError(f"CAPSE_KERNEL is {wanted!r}, but {obstacle}", "unset it to have the choice made for you")
+    return wanted
 
 
-def _obstacle(*tensors: Tensor) -> str:
-    """Why the compiled kernel cannot be used, if it cannot."""
-    if not _has_numba:
-        return "numba is not installed"
-    if any(tensor.device.type != "cpu" for tensor in tensors):
-        return "there are tensors on another device"
+def _obstacle(kernel: str, tensors: tuple[Tensor, ...]) -> str:
+    """Why a kernel cannot be used, if it cannot."""
+    if kernel == "reference":
+        return ""
+    package, device = ("numba", "cpu") if kernel == "cpu" else ("triton", "cuda")
+    if not _has[package]:
+        return f"{package} is not installed"
+    if any(tensor.device.type != device for tensor in tensors):
+        return f"not all tensors are on the {kernel.upper()}"
     if {tensor.dtype for tensor in tensors} not in ({torch.float32}, {torch.float64}):
         return "the tensors are neither all float32 nor all float64"
     return ""
-
-
-def _score_on_cpu(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
-    from capse.kernels.cpu import score_candidates  # here, since it loads numba
-
-    return score_candidates(stage, slot, first, second, candidates)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from capse.errors import CapseError
@@ -14,13 +15,14 @@ from capse.errors import CapseError
 class Stage:
     """What turns [h, r, t] into a score: filters, the map from their features, and what becomes of its result s ∈ R^d.
 
-    ``linear``: s itself, d = 1. ``paper``: ‖squash(s)‖. ``released``: −√(‖squash(s)‖² + ε), the u_i squashed too.
+    ``linear``: s itself, d = 1. ``length``: ‖s‖. ``paper``: ‖squash(s)‖. ``released``: −√(‖squash(s)‖² + ε), the u_i
+    squashed too, and gradients through the last iteration of routing alone.
     """
 
     filters: Tensor  # (3, N)
     bias: Tensor  # (N,)
     weights: Tensor  # W_i transposed, (k, N, d)
-    kind: Literal["linear", "paper", "released"]
+    kind: Literal["linear", "length", "paper", "released"]
     routing: int = 1  # m
     scale: float = 1.0  # couplings are scale·softmax
     epsilon: float = 0.0  # under the roots of squash
@@ -29,6 +31,21 @@ class Stage:
     @property
     def tensors(self) -> dict[str, Tensor]:
         return {"filters": self.filters, "bias": self.bias, "weights": self.weights}
+
+    def wants_gradient(self, *tensors: Tensor) -> bool:
+        """Whether one is wanted of a score that is made of this stage and of ``tensors``."""
+        return torch.is_grad_enabled() and any(x.requires_grad for x in (*self.tensors.values(), *tensors))
+
+
+class Gradients(NamedTuple):
+    """Of a scalar, with regard to what the votes of B queries and C candidates are made of."""
+
+    first: Tensor  # (B, k)
+    second: Tensor  # (B, k)
+    candidates: Tensor  # (C, k)
+    filters: Tensor  # (3, N)
+    bias: Tensor  # (N,)
+    weights: Tensor  # (k, N, d)
 
 
 def require_finite(name: str, tensor: Tensor) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from capse.errors import SettingsError
 from capse.kernels import reference, scoring
 from capse.kernels.stage import Stage
-from capse.models.base import ModelSettings, Scorer, check_filters
+from capse.models.base import ModelSettings, Scorer, check_dropout, check_filters
 from capse.models.convkb import FilterStart, start_filters
 
 _RELEASED_EPSILON = 1e-9
@@ -24,13 +24,15 @@ class CapsESettings(ModelSettings):
     filters: int = 50  # N
     capsule_dim: int = 10  # d, the size of the output capsule
     routing: int = 1  # m, routing iterations
-    variant: Literal["paper", "released"] = "paper"
+    variant: Literal["paper", "released", "scaled"] = "paper"
     filter_start: FilterStart = "normal"
     readout: Literal["length", "sigmoid"] = "length"  # sigmoid: rank by float32 sigmoids, as the released program does
+    dropout: float = 0.0  # of the entries of h, r and t
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_filters(self.filters)
+        check_dropout("dropout", self.dropout)
         if self.capsule_dim < 1:
             raise SettingsError(f"model.capsule_dim is {self.capsule_dim}", "choose a size of 1 or more")
         if self.routing < 1:
@@ -45,6 +47,9 @@ class CapsE(Scorer):
 
     ``variant: released`` is the authors' program: u_i squashed too, c k times as large, gradients through the last
     routing iteration only, and *shorter* output capsules for valid triples, so the score is −√(‖e‖² + 1e-9).
+
+    ``variant: scaled`` is ours, for training against many candidates: γ‖s‖ with a learned γ. Squash keeps every score
+    below 1, and a softmax over thousands of candidates needs them further apart than that.
     """
 
     Settings = CapsESettings
@@ -60,6 +65,8 @@ class CapsE(Scorer):
         self.floats_per_triple = k * (2 * n + 2 * d + 3)
         self.routing = settings.routing
         self.released = settings.variant == "released"
+        self.scale = nn.Parameter(torch.tensor(float(k))) if settings.variant == "scaled" else None  # γ
+        self.dropout = nn.Dropout(settings.dropout)
         self.readout = settings.readout
         self.filters = nn.Parameter(start_filters(n, settings.filter_start))  # (3, N)
         self.bias = nn.Parameter(torch.zeros(n))
@@ -68,43 +75,35 @@ class CapsE(Scorer):
         nn.init.normal_(self.weights, std=0.01 if self.released else 1.0)
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        capsules = reference.features(h, r, t, self.filters, self.bias)
-        return self._released_score(capsules) if self.released else self._paper_score(capsules)
+        return self._scaled(reference.score(self._stage(), self.dropout(h), self.dropout(r), self.dropout(t)))
 
     def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
-        return scoring.score_tails(self._stage(), h, r, candidates, super().score_tails)
+        h, r, candidates = self.dropout(h), self.dropout(r), self.dropout(candidates)
+        return self._scaled(scoring.score_tails(self._stage(), h, r, candidates, self._plain_tails))
 
     def score_heads(self, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
-        return scoring.score_heads(self._stage(), r, t, candidates, super().score_heads)
+        r, t, candidates = self.dropout(r), self.dropout(t), self.dropout(candidates)
+        return self._scaled(scoring.score_heads(self._stage(), r, t, candidates, self._plain_heads))
+
+    def _plain_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
+        stage = self._stage()
+        return self._chunked(lambda part: reference.score(stage, h[:, None], r[:, None], part), len(h), candidates)
+
+    def _plain_heads(self, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        stage = self._stage()
+        return self._chunked(lambda part: reference.score(stage, part, r[:, None], t[:, None]), len(t), candidates)
 
     def _stage(self) -> Stage:
         return Stage(
             self.filters,
             self.bias,
             self.weights,
-            kind="released" if self.released else "paper",
+            kind="released" if self.released else "paper" if self.scale is None else "length",
             routing=self.routing,
             scale=float(len(self.weights)) if self.released else 1.0,
             epsilon=_RELEASED_EPSILON if self.released else 0.0,
             sigmoid=self.readout == "sigmoid" and not self.training,
         )
 
-    def _paper_score(self, capsules: Tensor) -> Tensor:
-        square = self._routed(capsules, scale=1.0, epsilon=0.0).square().sum(-1)
-        return self._read(square / (1 + square))  # ‖squash(s)‖
-
-    def _released_score(self, capsules: Tensor) -> Tensor:
-        s = self._routed(
-            reference.squash(capsules, _RELEASED_EPSILON), scale=float(capsules.shape[-2]), epsilon=_RELEASED_EPSILON
-        )
-        return -self._read(reference.length(reference.squash(s, _RELEASED_EPSILON), _RELEASED_EPSILON))
-
-    def _routed(self, capsules: Tensor, *, scale: float, epsilon: float) -> Tensor:
-        """s (..., d), the input of the output capsule, from first-layer capsules (..., k, N)."""
-        if self.routing == 1:  # every c_i is scale/k: one linear map
-            return reference.summed_predictions(capsules, self.weights) * (scale / capsules.shape[-2])
-        votes = reference.predictions(capsules, self.weights)
-        return reference.route(votes, self.routing, scale=scale, epsilon=epsilon, last_gradient_only=self.released)
-
-    def _read(self, length: Tensor) -> Tensor:
-        return length if self.readout == "length" or self.training else length.sigmoid()
+    def _scaled(self, scores: Tensor) -> Tensor:
+        return scores if self.scale is None else scores * self.scale

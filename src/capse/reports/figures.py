@@ -22,7 +22,7 @@ RELATIONS_SHOWN = 15
 INK = "#1f2328"
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")  # Okabe and Ito: safe for the colour-blind
 _WIDTH = 4.8  # inches: a phone's width, or half a page
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 9.5,
     "axes.titlesize": 9.5,
     "axes.edgecolor": INK,
@@ -42,7 +42,7 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-@rc_context(_STYLE)
+@rc_context(STYLE)
 def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure:
     """Loss and validation MRR by epoch; the band reaches from the pessimistic to the optimistic MRR."""
     figure = Figure(figsize=(_WIDTH, 3.4))
@@ -69,7 +69,7 @@ def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-@rc_context(_STYLE)
+@rc_context(STYLE)
 def tie_policies(evaluations: Evaluations) -> Figure:
     """MRR of every model under every tie policy, with the bootstrap interval of the realistic one."""
     figure = Figure(figsize=(_WIDTH, 2.9))
@@ -90,7 +90,7 @@ def tie_policies(evaluations: Evaluations) -> Figure:
     return figure
 
 
-@rc_context(_STYLE)
+@rc_context(STYLE)
 def by_category(evaluations: Evaluations) -> Figure:
     """Realistic MRR by relation category, for the head and for the tail as what is asked for."""
     figure = Figure(figsize=(_WIDTH, 2.9))
@@ -105,7 +105,7 @@ def by_category(evaluations: Evaluations) -> Figure:
     return figure
 
 
-@rc_context(_STYLE)
+@rc_context(STYLE)
 def by_frequency(evaluations: Evaluations) -> Figure:
     """Realistic MRR by how often the true answer occurs in training."""
     figure = Figure(figsize=(_WIDTH, 2.9))
@@ -118,7 +118,7 @@ def by_frequency(evaluations: Evaluations) -> Figure:
     return figure
 
 
-@rc_context(_STYLE)
+@rc_context(STYLE)
 def by_relation(evaluations: Evaluations, names: Mapping[str, str]) -> Figure:
     """Realistic MRR of the relations with most test triples; ``names`` has a name for each label."""
     groups = _groups(evaluations, "relation")

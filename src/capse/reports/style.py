@@ -27,6 +27,7 @@ th:first-child, .words :is(th, td) { text-align: left }
 th[scope=rowgroup] { font-weight: 600; padding-top: .8rem }
 figure { margin: 1rem 0 }
 figure svg { display: block; width: 100%; max-width: 32rem; height: auto }
+figure.wide svg { max-width: 52rem }
 svg text { font-family: system-ui, sans-serif !important }
 figcaption { color: var(--faint); font-size: .9rem }
 details { margin: .6rem 0 }

@@ -4,22 +4,26 @@ columns    the candidates' vectors, sorted by column in tiles
 pieces     a query's dimensions as tables over the pieces between their breakpoints
 walk       along columns and pieces together, adding up each candidate's vector
 readout    from that vector, or from the dimensions' votes by routing, to the score
+gradient   the same walk for the gradient of those vectors and votes
+sums       over each piece's candidates and, from them, over each filter's
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from capse.kernels.cpu.columns import ColumnCache
-from capse.kernels.cpu.readout import KINDS, Form
+from capse.kernels.cpu.columns import ColumnCache, Columns
+from capse.kernels.cpu.gradient import OF_BIAS, OF_CANDIDATE, OF_FIRST, OF_SECOND, walk_back
+from capse.kernels.cpu.readout import KINDS, VOTES, Form
 from capse.kernels.cpu.walk import WIDE, Filters, Known, walk
-from capse.kernels.stage import Stage
+from capse.kernels.stage import Gradients, Stage
 
 TILE = 2**15  # most candidates in a tile
 SUMS = 2**17  # floats that their sums may take: with fewer there are more steps over pieces, with more there are misses
-VOTES = 2**20  # floats that their votes may take, where those are routed
+VOTES_ROOM = 2**20  # floats that their votes may take, where those are routed
 SMALL = 2**16  # entries that one thread has added up before a second has started
 
 _cache = ColumnCache()
@@ -27,27 +31,86 @@ _cache = ColumnCache()
 
 def score_candidates(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
     """Scores (B, C) of candidates (C, k) in a slot of [h, r, t]; ``first`` and ``second`` (B, k) fill the other two."""
-    k, _, d = stage.weights.shape
     first, second = torch.broadcast_tensors(first, second)
-    scores = candidates.new_empty(len(first), len(candidates))
-    threads = torch.get_num_threads() if scores.numel() * k > SMALL else 1
+    return _walked(stage, slot, first, second, candidates, KINDS[stage.kind], (len(first), len(candidates)))
+
+
+def votes(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
+    """û summed over dimensions, (B, C, d), where there is one routing iteration, else each of them, (B, C, k, d)."""
+    k, _, d = stage.weights.shape
+    shape = (len(first), len(candidates), d) if stage.routing == 1 else (len(first), len(candidates), k, d)
+    return _walked(stage, slot, first, second, candidates, VOTES, shape)
+
+
+def votes_gradient(
+    stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor, gradient: Tensor
+) -> Gradients:
+    """The gradients of all that `votes` are made of, given that of the votes."""
+    k, count, d = stage.weights.shape
+    filters, order = _filters(stage, slot)
+    threads = _threads(stage, first, candidates)
+    each = gradient.contiguous().numpy().reshape(len(first), len(candidates), 1 if stage.routing == 1 else k, d)
+    epsilon = stage.epsilon if stage.kind == "released" else None
+    sums = walk_back(_known(first, second), filters, _columns(stage, candidates, threads), epsilon, each, threads)
+
+    def back_in_order(array: npt.NDArray[np.float64]) -> Tensor:
+        """Along the last dimension, the filters' gradients as the filters stand in the stage."""
+        ordered = np.empty_like(array)
+        ordered[..., order] = array
+        return torch.from_numpy(ordered).to(candidates.dtype)
+
+    of_filters = sums.filters.sum(0)
+    others = [other for other in range(3) if other != slot]
+    by_slot = np.empty((3, count))
+    by_slot[others], by_slot[slot] = of_filters[[OF_FIRST, OF_SECOND]], of_filters[OF_CANDIDATE]
+    of_weights = sums.weights[:, : count * d].reshape(k, count, d).swapaxes(1, 2)
+    return Gradients(
+        torch.from_numpy(sums.first),
+        torch.from_numpy(sums.second),
+        torch.from_numpy(sums.columns).T.contiguous(),
+        back_in_order(by_slot),
+        back_in_order(of_filters[OF_BIAS]),
+        back_in_order(of_weights).transpose(1, 2),
+    )
+
+
+def _walked(
+    stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor, kind: int, shape: tuple[int, ...]
+) -> Tensor:
+    results = candidates.new_empty(shape, requires_grad=False)
+    if results.numel():
+        threads = _threads(stage, first, candidates)
+        filters, _ = _filters(stage, slot)
+        columns = _columns(stage, candidates, threads)
+        squash = stage.kind == "released"
+        walk(_known(first, second), filters, columns, squash, _form(stage, kind), results.numpy(), threads)
+    return results
+
+
+def _threads(stage: Stage, first: Tensor, candidates: Tensor) -> int:
+    return torch.get_num_threads() if len(first) * len(candidates) * len(stage.weights) > SMALL else 1
+
+
+def _columns(stage: Stage, candidates: Tensor, threads: int) -> Columns:
+    k, _, d = stage.weights.shape
     width = 1 if d == 1 else -(-d // WIDE) * WIDE
-    tile = max(1, min(TILE, SUMS // width if stage.routing == 1 else VOTES // (k * width)))
-    known = Known(first.detach().contiguous().numpy(), second.detach().contiguous().numpy())
-    columns = _cache.columns(candidates, tile, threads)
-    walk(known, _filters(stage, slot), columns, _form(stage), scores.detach().numpy(), threads)
-    return scores
+    tile = max(1, min(TILE, SUMS // width if stage.routing == 1 else VOTES_ROOM // (k * width)))
+    return _cache.columns(candidates, tile, threads)
 
 
-def _filters(stage: Stage, slot: int) -> Filters:
-    """The filters in the loops' order: those that see the candidate, then those that do not."""
+def _known(first: Tensor, second: Tensor) -> Known:
+    return Known(first.detach().contiguous().numpy(), second.detach().contiguous().numpy())
+
+
+def _filters(stage: Stage, slot: int) -> tuple[Filters, npt.NDArray[np.int64]]:
+    """The filters in the loops' order, those that see the candidate before those that do not; and that order."""
     filters, bias, weights = (tensor.detach().numpy() for tensor in (stage.filters, stage.bias, stage.weights))
     blind = filters[slot] == 0
+    order = np.argsort(blind, kind="stable")
     if blind.any():
-        order = np.argsort(blind, kind="stable")
         filters, bias, weights = filters[:, order], bias[order], weights[:, order]
     of_first, of_second = (filters[other].astype(np.float64) for other in range(3) if other != slot)
-    return Filters(
+    prepared = Filters(
         of_first,
         of_second,
         filters[slot].astype(np.float64),
@@ -56,9 +119,10 @@ def _filters(stage: Stage, slot: int) -> Filters:
         np.concatenate([weights.reshape(-1), np.zeros(WIDE, weights.dtype)]),
         weights.shape[2],
     )
+    return prepared, order
 
 
-def _form(stage: Stage) -> Form:
+def _form(stage: Stage, kind: int) -> Form:
     k = len(stage.weights)
     scale = stage.scale / k if stage.routing == 1 and stage.kind != "linear" else stage.scale
-    return Form(KINDS[stage.kind], stage.sigmoid, stage.routing, scale, stage.epsilon)
+    return Form(kind, stage.sigmoid, stage.routing, scale, stage.epsilon)

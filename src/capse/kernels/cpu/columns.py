@@ -12,7 +12,6 @@ from torch import Tensor
 
 from capse.kernels.cpu.loops import cached
 from capse.kernels.cpu.sorting import argsort
-from capse.kernels.stage import require_finite
 from capse.kernels.threads import in_threads
 
 ENTRIES = (0,) * 64  # the lanes of a block of entries that are compared with a key at once
@@ -70,7 +69,6 @@ class ColumnCache:
         kept = self._kept.get(key)
         if kept is not None and candidates.equal(kept[0]):
             return kept[1]
-        require_finite("candidates' vectors", candidates)
         if kept is None:
             weakref.finalize(candidates, self._kept.pop, key, None).atexit = False
         numbers = candidates.detach().clone(memory_format=torch.contiguous_format)

@@ -114,6 +114,36 @@ def plus(_typing: Any, left: Any, right: Any) -> tuple[Any, Codegen]:
 
 
 @intrinsic
+def times(_typing: Any, left: Any, right: Any) -> tuple[Any, Codegen]:
+    """left · right, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fmul(*arguments)
+
+    return left(left, right), generate
+
+
+@intrinsic
+def total(_typing: Any, lanes: Any) -> tuple[Any, Codegen]:
+    """The sum over the lanes, a power of two of them: of halves, of their halves, and so on."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector, integer = arguments[0], ir.IntType(32)
+        while vector.type.count > 1:
+            half = vector.type.count // 2
+            low, high = (
+                builder.shuffle_vector(
+                    vector, vector, ir.Constant(ir.VectorType(integer, half), list(range(start, start + half)))
+                )
+                for start in (0, half)
+            )
+            vector = builder.fadd(low, high)
+        return builder.extract_element(vector, integer(0))
+
+    return lanes.dtype(lanes), generate
+
+
+@intrinsic
 def times_plus(_typing: Any, lanes: Any, factor: Any, addend: Any) -> tuple[Any, Codegen]:
     """lanes · factor + addend for a scalar factor, rounded once where the CPU can."""
 

@@ -124,6 +124,25 @@ def tabulate(a, w, order, anchors, weights, row, stride, lanes, sums, table, sta
 
 
 @inlined
+def tabulate_slopes(a, w, order, weights, row, stride, lanes, table):  # type: ignore[no-untyped-def]
+    """Fill ``table`` with each piece's slopes alone."""
+    count = len(order)
+    falling = zeros(a, lanes)
+    for piece in range(count, -1, -1):
+        store(table, piece * len(lanes), falling)
+        if piece:
+            n = order[piece - 1]
+            falling = times_plus(widen(load(weights, row + n * stride, lanes)), w[n] * (w[n] < 0), falling)
+    rising = zeros(a, lanes)
+    for piece in range(count + 1):
+        at = piece * len(lanes)
+        store(table, at, plus(widen(load(table, at, lanes)), rising))
+        if piece < count:
+            n = order[piece]
+            rising = times_plus(widen(load(weights, row + n * stride, lanes)), w[n] * (w[n] > 0), rising)
+
+
+@inlined
 def _with_filter(weights, at, lanes, a, w, is_on, intercept, slope):  # type: ignore[no-untyped-def]
     """The running sums with one more filter, if it is on."""
     weight = widen(load(weights, at, lanes))

@@ -10,12 +10,12 @@ import numpy as np
 from capse.kernels.cpu.lanes import load, store, times_plus, zeros
 from capse.kernels.cpu.loops import inlined
 
-LINEAR, PAPER, RELEASED = 0, 1, 2
-KINDS = {"linear": LINEAR, "paper": PAPER, "released": RELEASED}
+VOTES, LINEAR, LENGTH, PAPER, RELEASED = 0, 1, 2, 3, 4  # VOTES: no score, but the vectors themselves
+KINDS = {"linear": LINEAR, "length": LENGTH, "paper": PAPER, "released": RELEASED}
 
 
 class Form(NamedTuple):
-    """How the vectors of the k dimensions become a score."""
+    """What becomes of the vectors of the k dimensions."""
 
     kind: int
     sigmoid: bool
@@ -25,32 +25,44 @@ class Form(NamedTuple):
 
 
 @inlined
-def read_out(vectors, k, d, stride, lanes, form, scores):  # type: ignore[no-untyped-def]
+def read_out(vectors, k, d, stride, lanes, form, results):  # type: ignore[no-untyped-def]
     """The scores of a tile's candidates, whose summed vectors, or votes to be routed, stand ``stride`` apart.
 
     From the summed vector on, the arithmetic is float64's, and the score is rounded once.
     """
-    logits, couplings = np.empty(k, vectors.dtype), np.empty(k, vectors.dtype)
-    routed = np.empty(stride, vectors.dtype)
-    for place in range(len(scores)):
+    if form.kind == VOTES:
+        _copy(vectors, d, stride // k if form.routing > 1 else stride, results)
+        return
+    couplings, routed, outputs = np.empty(k, vectors.dtype), np.empty(stride, vectors.dtype), np.empty(d)
+    for place in range(len(results)):
         start = place * stride
         if form.kind == LINEAR:
-            scores[place] = vectors[start]
+            results[place] = vectors[start]
             continue
         if form.routing > 1:
-            _route(vectors, start, d, stride // k, lanes, form, logits, couplings, routed)
+            _route(vectors, start, d, stride // k, lanes, form, couplings, routed, outputs)
             square = _squared_length(routed, 0, d)
         else:
             square = _squared_length(vectors, start, d) * form.scale * form.scale
-        if form.kind == PAPER:
-            scores[place] = square / (1 + square)
+        if form.kind == LENGTH:
+            results[place] = math.sqrt(square)
+        elif form.kind == PAPER:
+            results[place] = square / (1 + square)
         else:
-            scores[place] = math.sqrt(square * squash_factor(square, form.epsilon) ** 2 + form.epsilon)
+            results[place] = math.sqrt(square * squash_factor(square, form.epsilon) ** 2 + form.epsilon)
         if form.sigmoid:
-            one = scores.dtype.type(1)
-            scores[place] = one / (one + math.exp(-scores[place]))
+            one = results.dtype.type(1)
+            results[place] = one / (one + math.exp(-results[place]))
         if form.kind == RELEASED:
-            scores[place] = -scores[place]
+            results[place] = -results[place]
+
+
+@inlined
+def _copy(vectors, d, width, results):  # type: ignore[no-untyped-def]
+    """Without what pads d numbers to ``width``."""
+    for vector in range(len(results) // d):
+        for c in range(d):
+            results[vector * d + c] = vectors[vector * width + c]
 
 
 @inlined
@@ -70,26 +82,31 @@ def _squared_length(vectors, start, d):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _route(votes, start, d, width, lanes, form, logits, couplings, output):  # type: ignore[no-untyped-def]
-    """Dynamic routing of one candidate's votes û_i, the d numbers from ``votes[start + i·width]``, to ``output``."""
-    logits[:] = 0
-    for iteration in range(form.routing):
-        largest = logits.max()
+def _route(votes, start, d, width, lanes, form, couplings, routed, outputs):  # type: ignore[no-untyped-def]
+    """Dynamic routing of one candidate's votes û_i, the d numbers from ``votes[start + i·width]``, to ``routed``.
+
+    Agreement adds up over iterations, so that b_i = û_i·v, v being the sum of all ``outputs`` so far.
+    """
+    outputs[:] = 0
+    for _ in range(form.routing):
+        largest = -np.inf
+        for i in range(len(couplings)):
+            agreement = 0.0
+            for c in range(d):
+                agreement += votes[start + i * width + c] * outputs[c]
+            couplings[i] = agreement
+            largest = max(largest, couplings[i])
         total = 0.0
-        for i in range(len(logits)):
-            couplings[i] = math.exp(logits[i] - largest)
+        for i in range(len(couplings)):
+            couplings[i] = math.exp(couplings[i] - largest)
             total += couplings[i]
-        for i in range(len(logits)):
+        for i in range(len(couplings)):
             couplings[i] *= form.scale / total
         for lane in range(0, d, len(lanes)):
             weighted = zeros(votes, lanes)
-            for i in range(len(logits)):
+            for i in range(len(couplings)):
                 weighted = times_plus(load(votes, start + i * width + lane, lanes), couplings[i], weighted)
-            store(output, lane, weighted)
-        if iteration < form.routing - 1:
-            factor = squash_factor(_squared_length(output, 0, d), form.epsilon)
-            for i in range(len(logits)):
-                agreement = 0.0
-                for c in range(d):
-                    agreement += votes[start + i * width + c] * output[c]
-                logits[i] += agreement * factor
+            store(routed, lane, weighted)
+        factor = squash_factor(_squared_length(routed, 0, d), form.epsilon)
+        for c in range(d):
+            outputs[c] += routed[c] * factor

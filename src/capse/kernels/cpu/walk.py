@@ -9,6 +9,7 @@ A candidate's score depends on the query and its own vector alone: not on tiles,
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from capse.kernels.cpu.columns import ENTRIES, Columns
 from capse.kernels.cpu.lanes import count_below, load, plus, store, times_plus
 from capse.kernels.cpu.loops import cached, inlined
 from capse.kernels.cpu.pieces import BLOCK, sort_pieces, tabulate, tabulate_squares
-from capse.kernels.cpu.readout import RELEASED, Form, read_out, squash_factor
+from capse.kernels.cpu.readout import Form, read_out, squash_factor
 from capse.kernels.cpu.sorting import ONE
 from capse.kernels.threads import in_threads
 
@@ -58,18 +59,35 @@ class Tables(NamedTuple):
     rows: Floats  # flat: by dimension, group of WIDE lanes and piece, the values and the slopes
 
 
-def walk(known: Known, filters: Filters, columns: Columns, form: Form, scores: Floats, threads: int) -> None:
-    """Fill ``scores`` (B, C). Queries are dealt to threads; where there are fewer, each is cut into parts of tiles."""
-    parts = -(-threads // max(1, len(scores)))
-    lanes = (0,) if filters.d == 1 else (0,) * WIDE
-    squash = True if form.kind == RELEASED else None
-    in_threads(_walk_share, threads, parts, known, filters, columns, lanes, squash, form, scores)
+def walk(
+    known: Known, filters: Filters, columns: Columns, squash: bool, form: Form, results: Floats, threads: int
+) -> None:
+    """Fill ``results`` (B, C, ...). Queries are dealt to threads; where there are fewer, each is cut into parts."""
+    parts = -(-threads // max(1, len(results)))
+    in_threads(
+        _walk_share,
+        threads,
+        parts,
+        known,
+        filters,
+        columns,
+        lanes_for(filters),
+        True if squash else None,
+        form,
+        results.reshape(len(results), -1),
+        max(1, math.prod(results.shape[2:])),
+    )
+
+
+def lanes_for(filters: Filters) -> tuple[int, ...]:
+    return (0,) if filters.d == 1 else (0,) * WIDE
 
 
 @cached
-def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, form, scores):  # type: ignore[no-untyped-def]
+def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, form, results, each):  # type: ignore[no-untyped-def]
+    """``each`` candidate has so many numbers in ``results`` (B, C·each)."""
     k, pieces, d = known.first.shape[1], filters.active + 1, filters.d
-    dtype = scores.dtype
+    dtype = results.dtype
     tables = Tables(
         np.empty((k, pieces), dtype),
         np.empty((k, pieces), dtype),
@@ -79,19 +97,18 @@ def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, fo
     tiles, _, size = columns.places.shape
     width = (d + len(lanes) - 1) // len(lanes) * len(lanes)
     stride = k * width if form.routing > 1 else width
-    room = np.empty(size * stride + CACHE_LINE, dtype)
-    vectors = room[-room.ctypes.data % CACHE_LINE // room.itemsize :]
-    for item in range(share, len(scores) * parts, shares):
+    vectors = aligned(size * stride, dtype)
+    for item in range(share, len(results) * parts, shares):
         query, part = item // parts, item % parts
         _tabulate_query(known.first[query], known.second[query], filters, lanes, tables, squares)
         for tile in range(tiles * part // parts, tiles * (part + 1) // parts):
-            tile_scores = scores[query, tile * size : (tile + 1) * size]
-            count = len(tile_scores)
+            tile_results = results[query, tile * size * each : (tile + 1) * size * each]
+            count = len(tile_results) // each
             vectors[: count * stride] = 0
             _add_dimensions(
                 columns.entries[tile], columns.places[tile], count, tables, squares, d, lanes, form, vectors, stride
             )
-            read_out(vectors, k, d, stride, lanes, form, tile_scores)
+            read_out(vectors, k, d, stride, lanes, form, tile_results)
 
 
 @inlined
@@ -102,8 +119,7 @@ def _tabulate_query(first, second, filters, lanes, tables, squares):  # type: ig
     codes, spare = np.empty(filters.active, np.uint64), np.empty(filters.active, np.uint64)
     sums = np.empty((BLOCK + count // BLOCK + 1) * 2 * len(lanes))
     for i in range(len(first)):
-        for n in range(count):
-            a[n] = filters.of_first[n] * first[i] + filters.of_second[n] * second[i] + filters.bias[n]
+        known_part(first[i], second[i], filters, a)
         keys, anchors = tables.keys[i], tables.anchors[i]
         sort_pieces(a, w, keys, anchors, order, codes, spare)
         if squares is not None:
@@ -114,15 +130,31 @@ def _tabulate_query(first, second, filters, lanes, tables, squares):  # type: ig
 
 
 @inlined
+def aligned(count, dtype):  # type: ignore[no-untyped-def]
+    """Zeros that begin with a cache line, so that no group of lanes lies across two."""
+    room = np.zeros(count + CACHE_LINE, dtype)
+    start = -room.ctypes.data % CACHE_LINE // room.itemsize
+    return room[start : start + count]
+
+
+@inlined
+def known_part(first, second, filters, a):  # type: ignore[no-untyped-def]
+    """What the known slots and the bias give, in one dimension."""
+    for n in range(len(a)):
+        a[n] = filters.of_first[n] * first + filters.of_second[n] * second + filters.bias[n]
+
+
+@inlined
 def _add_dimensions(entries, places, count, tables, squares, d, lanes, form, vectors, stride):  # type: ignore[no-untyped-def]
     """Sum the k dimensions' vectors of a tile's candidates, or with routing keep each, ``stride`` per candidate."""
     k, pieces = tables.keys.shape
     ends = np.empty(pieces, np.int64)
     factors = None if squares is None else np.empty(count, vectors.dtype)
     for i in range(k):
-        _locate(entries[i], count, tables.keys[i], ends)
+        locate(entries[i], count, tables.keys[i], ends)
         if squares is not None:
-            _squash_factors(entries[i], ends, tables.anchors[i], squares[i], form.epsilon, factors)
+            squared_lengths(entries[i], ends, tables.anchors[i], squares[i], factors)
+            _squash_factors(factors, form.epsilon)
         for lane in range(0, d, len(lanes)):
             start, width = (i * d + lane) * 2 * pieces, min(len(lanes), d - lane)
             offset = lane + (i * stride // k if form.routing > 1 else 0)
@@ -143,7 +175,7 @@ def _add_dimensions(entries, places, count, tables, squares, d, lanes, form, vec
 
 
 @inlined
-def _locate(entries, count, keys, ends):  # type: ignore[no-untyped-def]
+def locate(entries, count, keys, ends):  # type: ignore[no-untyped-def]
     """ends[j] = how many of ``count`` ascending entries lie below keys[j], where the entries of piece j end.
 
     Run lengths are too irregular for a branch predictor, so they are counted block by block, without branching on them.
@@ -159,19 +191,24 @@ def _locate(entries, count, keys, ends):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _squash_factors(entries, ends, anchors, squares, epsilon, factors):  # type: ignore[no-untyped-def]
-    """What squash scales a dimension's vector by, for each entry."""
+def squared_lengths(entries, ends, anchors, squares, lengths):  # type: ignore[no-untyped-def]
+    """‖u‖² of one dimension, for each entry."""
     position = np.uint64(0)
     for piece in range(len(ends)):
         end, anchor = np.uint64(ends[piece]), anchors[piece]
         c0, c1, c2 = squares[piece, 0], squares[piece, 1], squares[piece, 2]
         while position < end:
             y = entries[position] - anchor
-            factors[position] = max(c0 + y * (c1 + y * c2), 0.0)
+            lengths[position] = max(c0 + y * (c1 + y * c2), 0.0)
             position += ONE
-    epsilon = factors.dtype.type(epsilon)
-    for entry in range(ends[-1]):
-        factors[entry] = squash_factor(factors[entry], epsilon)
+
+
+@inlined
+def _squash_factors(lengths, epsilon):  # type: ignore[no-untyped-def]
+    """What squash scales vectors of these squared lengths by, in their place."""
+    epsilon = lengths.dtype.type(epsilon)
+    for entry in range(len(lengths)):
+        lengths[entry] = squash_factor(lengths[entry], epsilon)
 
 
 @inlined

@@ -1,0 +1,112 @@
+"""capse reproduce: the paper's tables and figures, from recorded runs or trained anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from capse.experiments.plan import Plan
+    from capse.reports.reproduction.collect import Reproduction
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def reproduce(
+    part: Annotated[str, typer.Argument(help="table1, table2, table3, figure2, figure3, claims, or all.")],
+    results: Annotated[Path, typer.Option(help="The folder with the recorded runs.")] = Path("results"),
+    out: Annotated[
+        Path | None, typer.Option(help="Where figures, report and, with --run, runs go; as --results if not given.")
+    ] = None,
+    run: Annotated[bool, typer.Option("--run", help="Train what is missing in --out first, then show that.")] = False,
+    seeds: Annotated[str | None, typer.Option(help="With --run: these seeds, e.g. 0,1; else the plan's.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="With --run: this experiment only; may be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+) -> None:
+    """Show the paper's tables and figures beside what was recorded, all tie policies side by side.
+
+    A figure is written as PNG and SVG, `all` writes report.html too. With --run, a training that was stopped goes on.
+    """
+    from capse.errors import SettingsError
+    from capse.experiments.plan import PLAN, needed
+    from capse.reports.reproduction.collect import collect
+    from capse.reports.reproduction.recorded import Results
+
+    needed(PLAN, part)  # or the name is wrong, and is said to be before anything else happens
+    if (seeds is not None or only) and not run:
+        raise SettingsError("--seeds and --only are for --run", "give --run too, or leave them out")
+    target = out or results
+    if run:
+        _train(PLAN, part, target, _numbers(seeds), only)
+    found = collect(Results(target if run else results), PLAN, part)
+    if part == "table1":
+        _check_data(found)
+    typer.echo(json.dumps(found.to_json(part), ensure_ascii=False) if as_json else _text(found))
+    for path in _write(found, part, target):
+        typer.echo(str(path), err=as_json)
+
+
+def _train(plan: Plan, part: str, out: Path, seeds: list[int] | None, only: list[str] | None) -> None:
+    from capse.cli.display import TrainingProgress
+    from capse.experiments.plan import named, needed
+    from capse.experiments.reproduce import missing_jobs
+
+    chosen = [named(plan, name) for name in only] if only else needed(plan, part)
+    jobs = missing_jobs(plan, chosen, out, seeds)
+    for number, job in enumerate(jobs, start=1):
+        settings = job.recipe
+        with TrainingProgress(settings.training.epochs, settings.validation.metric) as progress:
+            progress.message(f"{number} of {len(jobs)}: {job.folder}")
+            try:
+                job.run(progress)
+            except KeyboardInterrupt:
+                progress.message("stopped; the same command goes on from here")
+                raise typer.Exit(130) from None
+
+
+def _text(found: Reproduction) -> str:
+    from capse.reports.reproduction.blocks import blocks, claim_block, target_block
+
+    shown = [block for part, rows in found.rows.items() for block in blocks(part, rows)]
+    shown += [claim_block(claim) for claim in found.claims]
+    if found.outcomes:
+        shown.append(target_block(found.outcomes))
+    return "\n\n".join(block.to_text() for block in shown)
+
+
+def _write(found: Reproduction, part: str, folder: Path) -> list[Path]:
+    from capse.reports.reproduction.figures import FIGURES, save_figure
+    from capse.reports.reproduction.report import write_report
+
+    drawn = [name for name in FIGURES if name in found.rows]
+    paths = [path for name in drawn for path in save_figure(name, found.rows[name], folder / "figures")]
+    if part == "all":
+        write_report(found, folder / "report.html")
+        paths.append(folder / "report.html")
+    return paths
+
+
+def _check_data(found: Reproduction) -> None:
+    from capse.errors import DataError
+
+    absent = [row["dataset"] for row in found.rows["table1"] if row["ours"] is None]
+    if absent:
+        get = ", ".join(f"'capse data get {name}'" for name in absent)
+        raise DataError(f"not here to be counted: {', '.join(absent)}", f"call {get}, or set CAPSE_DATA")
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    from capse.errors import SettingsError
+
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise SettingsError(f"--seeds is {text!r}", "write whole numbers with commas between, e.g. 0,1,2")
+    return [int(part) for part in parts]

@@ -1,0 +1,74 @@
+"""What people see of a study: progress on standard error, a table of its trials on standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from capse.cli.display import errors, progress_bar
+from capse.experiments.study import Outcome
+from capse.experiments.tune import StudyListener
+
+
+class StudyProgress(StudyListener):
+    """Shows a study: a bar over all trials with the best so far, and a line for each trial that ends."""
+
+    def __init__(self) -> None:
+        self.bar = progress_bar()
+        self.task = self.bar.add_task("trials", total=None, speed="")
+
+    def __enter__(self) -> StudyProgress:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def message(self, text: str) -> None:
+        errors.print(text, markup=False, soft_wrap=True)
+
+    def progress(self, done: float, total: int) -> None:
+        self.bar.update(self.task, description=f"{int(done)} of {total} trials", completed=done, total=total)
+
+    def trial(self, outcome: Outcome, best: Outcome) -> None:
+        if outcome.value is None:
+            self.message(f"trial {outcome.trial} failed: {outcome.error}")
+        else:
+            settings = ", ".join(f"{key}={_short(value)}" for key, value in outcome.settings.items())
+            mark = " (best so far)" if best == outcome else ""
+            self.message(f"trial {outcome.trial}: {settings}: {outcome.metric} {outcome.value:.4f}{mark}")
+        if best.value is not None:
+            self.bar.update(self.task, speed=f"best {best.metric} {best.value:.4f}")
+
+
+def show_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """The trials as a table, in the order given."""
+    table = Table()
+    names = list(outcomes[0].settings)
+    headings = (name.replace(".", ".\n") for name in names)  # they are long, and their columns narrow
+    for column in ("trial", *headings, outcomes[0].metric, "best\nepoch", "epochs", "seconds"):
+        table.add_column(column, justify="right", overflow="fold")
+    for outcome in outcomes:
+        settings = (_short(outcome.settings[name]) for name in names)
+        end = ("failed", "", "", "")
+        if outcome.value is not None:
+            end = (f"{outcome.value:.4f}", str(outcome.best_epoch), str(outcome.epochs), f"{outcome.seconds:.1f}")
+        table.add_row(str(outcome.trial), *settings, *end)
+    Console(highlight=False).print(table)
+
+
+def show_failures(outcomes: Sequence[Outcome]) -> None:
+    """One line for each trial that failed, when nothing else is under way."""
+    for outcome in outcomes:
+        if outcome.error is not None:
+            errors.print(f"trial {outcome.trial} failed: {outcome.error}", markup=False, soft_wrap=True)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,62 @@
+"""capse tune: try the settings of a grid and keep the best recipe."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def tune(
+    out: Annotated[Path, typer.Option(help="The study folder to write.")],
+    grid: Annotated[str | None, typer.Argument(help="A YAML file or the name of a shipped grid.")] = None,
+    data: Annotated[str | None, typer.Option(help="A dataset's name, or a folder with train.* and valid.*")] = None,
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Fix one setting in every trial; may be repeated."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="How many trials to train at a time, each in a process.")] = 1,
+    sampler: Annotated[
+        str | None, typer.Option(help="grid tries every combination; random and tpe draw trials, with Optuna.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(help="How many trials to draw, in all.")] = None,
+    storage: Annotated[
+        str | None, typer.Option(metavar="URL", help="A database in which machines share drawn trials.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a study, or join it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print how the trials ended as JSON, best first.")] = False,
+) -> None:
+    """Try the settings of a grid and keep the best recipe, chosen on the validation set.
+
+    Every trial is a run of its own. Ctrl-C stops cleanly; --resume goes on: trials that have ended are kept, half-done
+    ones go on from their checkpoints, failed ones are tried again.
+    """
+    from capse.cli.study_display import StudyProgress, show_failures, show_outcomes
+    from capse.experiments.study import StudyFolder
+    from capse.experiments.tune import tune
+
+    search = {"sampler": sampler, "trials": trials, "storage": storage}
+    try:
+        with StudyProgress() as progress:
+            outcomes = tune(
+                data, grid, out=out, overrides=fixed, search=search, jobs=jobs, resume=resume, listener=progress
+            )
+    except KeyboardInterrupt:
+        if StudyFolder(out).file.is_file():
+            more = f" --jobs {jobs}" if jobs > 1 else ""
+            typer.echo(f"stopped; continue with: capse tune --resume --out {shlex.quote(str(out))}{more}", err=True)
+        else:
+            typer.echo("stopped before the study began", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps([outcome.to_json() for outcome in outcomes], ensure_ascii=False))
+    elif outcomes:
+        show_outcomes(outcomes)
+        typer.echo(f"the best recipe: {StudyFolder(out).best}")
+    show_failures(outcomes)

@@ -1,0 +1,130 @@
+"""Which training runs the paper's tables and figures need, and with which settings: one line each.
+
+Runs of an experiment lie in ``<results>/runs/<name>/seed-<n>``. ``PLAN`` is what ``capse reproduce`` shows and trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from capse.errors import UnknownNameError
+
+Settings = Literal["paper", "released", "own"]
+WN18RR, FB15K237 = "wn18rr", "fb15k-237"
+ITERATIONS = (1, 3, 5, 7)  # the routing iterations m of Table 3
+PARTS = ("table1", "table2", "table3", "figure2", "figure3", "claims", "all")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One row of settings, trained once per seed."""
+
+    name: str  # of the folder of its runs
+    model: str  # as the paper writes it
+    dataset: str
+    settings: Settings  # the paper's, its authors' program's, or our own
+    recipe: str  # a shipped recipe or a YAML file
+    overrides: tuple[str, ...] = ()  # as after --set
+    start: str | None = None  # the experiment whose run of the same seed the embeddings start from
+    files: tuple[tuple[str, str], ...] = ()  # settings that name a file, and the file below $CAPSE_DATA
+    seeds: tuple[int, ...] = (0, 1, 2)
+    routing: int | None = None  # m, for the runs of Table 3
+
+
+Plan = Sequence[Experiment]
+
+_WORDS = (
+    ("start.words", "glove/glove.6B.100d.wordnet-subset.txt.gz"),
+    ("start.names", "wn18rr/entities.tsv.gz"),
+)
+
+
+def _on_both(name: str, model: str, settings: Settings, recipe: str, start: str | None = None) -> list[Experiment]:
+    """The same on both data sets; ``{}`` in a recipe's or a start's name is the data set's."""
+    return [
+        Experiment(f"{name}-{data}", model, data, settings, recipe.format(data), start=start and start.format(data))
+        for data in (WN18RR, FB15K237)
+    ]
+
+
+PLAN: Plan = (
+    *_on_both("distmult", "DISTMULT", "own", "distmult"),
+    *_on_both("complex", "ComplEx", "own", "complex"),
+    *_on_both("conve", "ConvE", "own", "conve"),
+    Experiment("transe-wn18rr", "TransE", WN18RR, "paper", "transe-wn18rr", files=_WORDS),
+    Experiment("transe-fb15k-237", "TransE", FB15K237, "paper", "transe-fb15k-237"),
+    *_on_both("convkb", "ConvKB", "paper", "convkb-{}", start="transe-{}"),
+    *_on_both("capse", "CapsE", "paper", "capse-{}", start="transe-{}"),
+    *_on_both("capse-released", "CapsE", "released", "capse-released-{}", start="transe-{}"),
+    *_on_both("capse-own", "CapsE", "own", "capse-own-{}"),
+    *(
+        Experiment(
+            f"capse-m{m}-wn18rr",
+            "CapsE",
+            WN18RR,
+            "paper",
+            "capse-wn18rr",
+            ("model.filters=50", f"model.routing={m}"),
+            start="transe-wn18rr",
+            routing=m,
+        )
+        for m in ITERATIONS
+    ),
+)
+
+
+def named(plan: Plan, name: str) -> Experiment:
+    """The experiment of that name.
+
+    >>> named(PLAN, "capse-wn18rr").start
+    'transe-wn18rr'
+    """
+    known = {experiment.name: experiment for experiment in plan}
+    if name not in known:
+        raise UnknownNameError("experiment", name, known, f"choose from {', '.join(known)}")
+    return known[name]
+
+
+def find(plan: Plan, model: str, dataset: str, settings: Settings | None = None) -> list[Experiment]:
+    """The experiments of Table 2 with that model on that data set.
+
+    >>> [experiment.name for experiment in find(PLAN, "CapsE", "wn18rr")]
+    ['capse-wn18rr', 'capse-released-wn18rr', 'capse-own-wn18rr']
+    """
+    return [
+        experiment
+        for experiment in plan
+        if (experiment.model, experiment.dataset, experiment.routing) == (model, dataset, None)
+        and settings in (None, experiment.settings)
+    ]
+
+
+def needed(plan: Plan, part: str) -> list[Experiment]:
+    """The experiments that a table or a figure is made of.
+
+    >>> [experiment.name for experiment in needed(PLAN, "table3")]
+    ['capse-m1-wn18rr', 'capse-m3-wn18rr', 'capse-m5-wn18rr', 'capse-m7-wn18rr']
+    """
+    if part not in PARTS:
+        raise UnknownNameError("table or figure", part, PARTS, f"choose from {', '.join(PARTS)}")
+    compared = {"figure2": FB15K237, "figure3": WN18RR}
+    if part in compared:
+        return [experiment for model in ("CapsE", "ConvKB") for experiment in find(plan, model, compared[part])]
+    if part in ("table2", "table3"):
+        return [experiment for experiment in plan if (experiment.routing is None) == (part == "table2")]
+    return [] if part == "table1" else list(plan)
+
+
+def with_starts(plan: Plan, chosen: Iterable[Experiment]) -> list[Experiment]:
+    """The chosen experiments, each after the one that it starts from.
+
+    >>> [experiment.name for experiment in with_starts(PLAN, needed(PLAN, "figure3")[:1])]
+    ['transe-wn18rr', 'capse-wn18rr']
+    """
+    ordered: dict[str, Experiment] = {}
+    for experiment in chosen:
+        before = with_starts(plan, [named(plan, experiment.start)]) if experiment.start else []
+        ordered |= {each.name: each for each in (*before, experiment)}
+    return list(ordered.values())

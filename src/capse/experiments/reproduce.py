@@ -1,0 +1,83 @@
+"""Train the runs of a plan that are missing, and evaluate each on its test set.
+
+A run is finished when it has its ``evaluation.json``; a finished one is never touched, and one that was stopped goes
+on. Nothing but the plan's recipe decides the settings, and nothing but the validation set the epoch that is kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from capse.errors import RunError, SettingsError
+from capse.experiments.fit import Listener, fit
+from capse.experiments.plan import Experiment, Plan, with_starts
+from capse.experiments.recipe import Recipe, load_recipe
+from capse.runs.atomic import write_json
+from capse.runs.folder import RunFolder
+
+EVALUATION = "evaluation.json"
+
+
+def seed_folder(results: str | Path, name: str, seed: int) -> Path:
+    """Where the run of an experiment with a seed lies."""
+    return Path(results) / "runs" / name / f"seed-{seed}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that is to be trained and evaluated."""
+
+    experiment: Experiment
+    seed: int
+    recipe: Recipe
+    folder: Path
+
+    def run(self, listener: Listener | None = None) -> None:
+        predictor = fit(self.experiment.dataset, self.recipe, out=self.folder, resume=True, listener=listener)
+        write_json(self.folder / EVALUATION, predictor.evaluate("test").to_json())
+
+
+def missing_jobs(
+    plan: Plan, chosen: Iterable[Experiment], out: str | Path, seeds: Sequence[int] | None = None
+) -> list[Job]:
+    """What is still to be done for the chosen experiments, in an order in which every start comes first."""
+    jobs: list[Job] = []
+    for experiment in with_starts(plan, chosen):
+        for seed in experiment.seeds if seeds is None else seeds:
+            folder = seed_folder(out, experiment.name, seed)
+            if not (folder / EVALUATION).is_file():
+                _check_start(experiment, seed, out)
+                jobs.append(Job(experiment, seed, _recipe(experiment, seed, out), folder))
+    return jobs
+
+
+def _recipe(experiment: Experiment, seed: int, out: str | Path) -> Recipe:
+    changes = [*experiment.overrides, f"training.seed={seed}"]
+    if experiment.start:
+        changes.append(f"start.run={seed_folder(out, experiment.start, seed)}")
+    changes += [f"{setting}={_data_file(experiment, file)}" for setting, file in experiment.files]
+    return load_recipe(experiment.recipe, data=experiment.dataset, overrides=changes)
+
+
+def _data_file(experiment: Experiment, file: str) -> Path:
+    path = Path(os.environ.get("CAPSE_DATA", ".")) / file
+    if not path.is_file():
+        raise SettingsError(
+            f"{experiment.name} needs {file}, which is not in CAPSE_DATA",
+            "set CAPSE_DATA to a folder with it, or leave the experiment out with --only",
+        )
+    return path
+
+
+def _check_start(experiment: Experiment, seed: int, out: str | Path) -> None:
+    """Results that are kept without weights cannot be started from; a second training would not be what they show."""
+    if experiment.start:
+        folder = seed_folder(out, experiment.start, seed)
+        if (folder / EVALUATION).is_file() and not RunFolder(folder).model.is_file():
+            raise RunError(
+                f"{experiment.name} starts from {folder}, which is kept without its weights",
+                "train both anew with another --out",
+            )

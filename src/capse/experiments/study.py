@@ -1,0 +1,201 @@
+"""A study's folder: what is in it, who is at work on which trial, and how its trials ended."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from capse.errors import RunError, SettingsError
+from capse.experiments.fit import fingerprint
+from capse.experiments.grid import Grid, Trial, load_grid
+from capse.graph.dataset import Graph, load_graph
+from capse.graph.predictor import save_run_graph
+from capse.graph.vocabulary import Vocabulary
+from capse.runs.atomic import storage_errors, write_text
+from capse.runs.folder import RunFolder
+
+_CLAIMING = 1 << 40  # a byte of the lock file beyond those of the trials
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial ended: with a value, or with an error in place of it."""
+
+    trial: int
+    settings: dict[str, Any]
+    metric: str
+    value: float | None  # of the best epoch, on the validation set
+    epochs: int | None
+    best_epoch: int | None
+    seconds: float | None  # of training
+    run: str
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        values = asdict(self)
+        if self.error is None:
+            del values["error"]
+        return values
+
+
+class TrialSource(Protocol):
+    """Where the trials of a study come from, and where it is kept how they ended."""
+
+    def claim(self) -> Trial | None:
+        """The next trial to train; None when there is none left."""
+
+    def tell(self, trial: Trial, outcome: Outcome) -> None:
+        """A trial has ended."""
+
+    def outcomes(self) -> list[Outcome]:
+        """How the trials ended that have."""
+
+
+class StudyFolder:
+    """``study.yaml``, ``graph/``, ``vocabulary/``, ``trials/NNN`` (a run each; ``NNN.error`` says why one failed),
+    ``trials.jsonl`` (how they ended, best first), ``best.yaml``, and ``study.db`` where trials are drawn."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.file = self.path / "study.yaml"
+        self.trials = self.path / "trials"
+        self.table = self.path / "trials.jsonl"
+        self.best = self.path / "best.yaml"
+        self.database = self.path / "study.db"
+        self.lock = self.path / ".lock"
+
+    def run(self, number: int) -> RunFolder:
+        return RunFolder(self.trials / f"{number:03}")
+
+    def error(self, number: int) -> Path:
+        return self.trials / f"{number:03}.error"
+
+    def is_begun(self, resume: bool) -> bool:
+        """Whether a study was begun here; refuses to overwrite one, or anything else."""
+        if self.path.exists() and not self.path.is_dir():
+            raise SettingsError(f"{self.path} is a file", "choose another --out")
+        begun = self.file.is_file()
+        if begun and not resume:
+            raise RunError(f"there is a study in {self.path} already", "go on with --resume, or choose another --out")
+        if not begun and self.path.is_dir() and any(self.path.iterdir()):
+            raise RunError(f"{self.path} is not empty and not a study", "choose another --out")
+        return begun
+
+    def write(self, grid: Grid, graph: Graph) -> None:
+        """Write all that a resumed study and its processes need."""
+        save_run_graph(RunFolder(self.path), graph)
+        write_text(self.file, grid.to_yaml())
+
+    def load_graph(self, name: str) -> Graph:
+        """The graph that the study was begun with, under the name it was trained by."""
+        run = RunFolder(self.path)
+        if not run.graph.is_dir():
+            raise RunError(f"{run.graph} is missing", "restore it, or begin another study")
+        entities, relations = (
+            Vocabulary.load(run.vocabulary / f"{kind}.parquet") for kind in ("entities", "relations")
+        )
+        return replace(load_graph(run.graph, (entities, relations)), name=name)
+
+    def check_same(self, grid: Grid, graph: Graph) -> None:
+        """Refuse a grid or data other than those the study was begun with."""
+        stored = load_grid(self.file)
+        there = self.load_graph(graph.name)
+        parts = {
+            "other values in its grid": (stored.space, grid.space),
+            "another sampler or seed": (
+                (stored.search.sampler, stored.search.seed),
+                (grid.search.sampler, grid.search.seed),
+            ),
+            "another recipe": (identity(stored, graph), identity(grid, graph)),
+            f"other data called {graph.name!r}": (identity(grid, there), identity(grid, graph)),
+        }
+        for what, (before, now) in parts.items():
+            if before != now:
+                raise RunError(
+                    f"the study in {self.path} was begun with {what}",
+                    "resume it with the grid, options and data it was begun with, or choose another --out",
+                )
+
+    @contextmanager
+    def at_work(self, number: int) -> Iterator[bool]:
+        """Hold a trial, or give False if another process holds it. The hold ends with the process, however it ends."""
+        with self._lock_file() as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+                held = True
+            except (BlockingIOError, PermissionError):
+                held = False
+            yield held
+
+    @contextmanager
+    def claiming(self) -> Iterator[None]:
+        """Wait until no other process is choosing its next trial."""
+        with self._lock_file() as file:
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, _CLAIMING)
+            yield
+
+    def _lock_file(self) -> IO[str]:
+        """One byte is locked for each trial. A process must not open it twice: closing lets go of all it has locked."""
+        with storage_errors(self.lock):
+            return self.lock.open("a")
+
+    def outcome(self, trial: Trial) -> Outcome | None:
+        """How a trial ended, as its run says; None if it has not."""
+        run, metric = self.run(trial.number), trial.recipe.validation.metric
+        if run.results.is_file():
+            results = json.loads(run.results.read_text(encoding="utf-8"))
+            return Outcome(
+                trial=trial.number,
+                settings=trial.settings,
+                metric=metric,
+                value=results["best_validation"][metric],
+                epochs=results["epochs"],
+                best_epoch=results["best_epoch"],
+                seconds=results["training_seconds"],
+                run=str(run.path),
+            )
+        error = self.error(trial.number)
+        if error.is_file():
+            said = error.read_text(encoding="utf-8").strip()
+            return Outcome(trial.number, trial.settings, metric, None, None, None, None, str(run.path), said)
+        return None
+
+    def write_table(self, grid: Grid, outcomes: Sequence[Outcome]) -> None:
+        """Write how the trials ended, best first, and the recipe of the best."""
+        write_text(self.table, "".join(json.dumps(outcome.to_json()) + "\n" for outcome in outcomes))
+        if outcomes and outcomes[0].error is None:
+            write_text(self.best, grid.trial(0, outcomes[0].settings).recipe.to_yaml())
+
+
+class Enumeration:
+    """Every combination of a grid, in order."""
+
+    def __init__(self, study: StudyFolder, grid: Grid) -> None:
+        self.study = study
+        self.trials = grid.trials()
+        self._left = (trial for trial in self.trials if not study.run(trial.number).results.is_file())
+
+    def claim(self) -> Trial | None:
+        return next(self._left, None)
+
+    def tell(self, trial: Trial, outcome: Outcome) -> None:
+        """The trial's own folder says it all."""
+
+    def outcomes(self) -> list[Outcome]:
+        return [outcome for trial in self.trials if (outcome := self.study.outcome(trial))]
+
+
+def identity(grid: Grid, graph: Graph) -> str:
+    """Changes with anything in the recipe or the data that changes the weights of a trial."""
+    return fingerprint(replace(grid.recipe, data=graph.name), graph)
+
+
+def ranked(outcomes: Sequence[Outcome], grid: Grid) -> list[Outcome]:
+    """Best first, failed trials last; the earlier trial wins a tie."""
+    sign = 1 if grid.minimised else -1
+    return sorted(outcomes, key=lambda o: (o.value is None, sign * (o.value or 0.0), o.trial))

@@ -1,0 +1,242 @@
+"""The gradient of the votes, at a cost that hardly grows with the filters either.
+
+Candidate e's vote in dimension i is F(x) = Σ_n W[n] relu(a_n + w_n x) at x = x_e: see `pieces`. With G_e the gradient
+at that vote, the gradient of x_e is its piece's slope times G_e. A filter needs two sums over the candidates for which
+it is on, A = Σ G_e and B = Σ x_e G_e:
+
+    of W[n]:  a_n A + w_n B            of a_n:  W[n]·A            of w_n:  W[n]·B
+
+One walk along the sorted column leaves the sums of each piece; a filter with w_n < 0 is on in the pieces up to its key,
+one with w_n > 0 in those after it, so that running sums over the pieces, from either end, give all filters theirs.
+Nothing is subtracted: a filter that is on nowhere gets exactly zero.
+
+Squashed capsules, F(x) f(q) with q = ‖u‖² = Σ_n relu(a_n + w_n x)², need in the same way the sums of g_e, x_e g_e and
+x_e² g_e, g_e = f'(q) F(x_e)·G_e being the gradient of q.
+
+Dimensions are dealt to threads, and no two of them write the same number: the result has the same bits whatever the
+number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from capse.kernels.cpu.columns import Columns
+from capse.kernels.cpu.loops import cached, inlined
+from capse.kernels.cpu.pieces import BLOCK, sort_pieces, tabulate, tabulate_slopes, tabulate_squares
+from capse.kernels.cpu.sums import (
+    collect,
+    collect_squares,
+    collect_squashed,
+    hand_out,
+    hand_out_squares,
+    squash_factors,
+)
+from capse.kernels.cpu.walk import (
+    WIDE,
+    Filters,
+    Floats,
+    Known,
+    aligned,
+    known_part,
+    lanes_for,
+    locate,
+    squared_lengths,
+)
+from capse.kernels.threads import in_threads
+
+SHARES = 2  # per thread; each prepares every query's gradient for itself, so few
+OF_FIRST, OF_SECOND, OF_CANDIDATE, OF_BIAS = 0, 1, 2, 3  # whose gradients a row of `Sums.filters` holds
+
+
+class Tables(NamedTuple):
+    """The pieces of one dimension of a query. Values and squared lengths are there where capsules are squashed."""
+
+    keys: Floats  # (M + 1,)
+    anchors: Floats  # (M + 1,)
+    rows: Floats  # by group of lanes and piece, the values and the slopes
+    squares: npt.NDArray[np.float64]  # (M + 1, 3)
+
+
+class Sums(NamedTuple):
+    """Gradients, as the loops add them up."""
+
+    first: Floats  # (B, k)
+    second: Floats  # (B, k)
+    columns: Floats  # of the candidates, (k, C)
+    filters: npt.NDArray[np.float64]  # each dimension's share, (k, 4, N), see OF_FIRST and so on
+    weights: npt.NDArray[np.float64]  # (k, N·d + WIDE), the last WIDE of each row of no meaning
+
+
+def walk_back(
+    known: Known, filters: Filters, columns: Columns, epsilon: float | None, gradient: Floats, threads: int
+) -> Sums:
+    """Gradients, given that of the votes: (B, C, 1, d) for all dimensions, or (B, C, k, d) for each.
+
+    With an ``epsilon`` capsules are squashed.
+    """
+    (queries, k), count, candidates = known.first.shape, len(filters.bias), gradient.shape[1]
+    sums = Sums(
+        np.empty((queries, k), gradient.dtype),
+        np.empty((queries, k), gradient.dtype),
+        np.empty((k, candidates), gradient.dtype),
+        np.zeros((k, 4, count)),
+        np.zeros((k, count * filters.d + WIDE)),
+    )
+    in_threads(
+        _share, threads, known, filters, columns, lanes_for(filters), epsilon, gradient, sums, shares_per_thread=SHARES
+    )
+    return sums
+
+
+@cached
+def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sums):  # type: ignore[no-untyped-def]
+    queries, k = known.first.shape
+    candidates, given, d = gradient.shape[1:]
+    tiles, _, size = columns.places.shape
+    count, pieces, groups = len(filters.bias), filters.active + 1, (d + len(lanes) - 1) // len(lanes)
+    dtype, width = gradient.dtype, groups * len(lanes)
+    a, of_a, of_w = np.empty(count), np.empty(count), np.empty(count)
+    order = np.empty(filters.active, np.int64)
+    codes, spare = np.empty(filters.active, np.uint64), np.empty(filters.active, np.uint64)
+    tables = Tables(
+        np.empty(pieces, dtype),
+        np.empty(pieces, dtype),
+        aligned(groups * pieces * len(lanes) * (1 if epsilon is None else 2), dtype).reshape(groups, -1),
+        np.empty((pieces, 3)),
+    )
+    piece_sums = aligned(groups * pieces * 2 * len(lanes), dtype).reshape(groups, -1)
+    square_sums = np.empty((pieces, 3))
+    by_filter = aligned((count + 1) * 2 * len(lanes), np.float64)
+    vectors = aligned(candidates * width, dtype)
+    start, stop = k * share // shares, k * (share + 1) // shares
+    of_entries = np.zeros((stop - start, tiles * size), dtype)  # the candidates' gradients, in their columns' order
+    for query in range(queries):
+        for i in range(start, stop):
+            if i == start or given > 1:
+                _pad(gradient[query], i % given, vectors, width)
+            known_part(known.first[query, i], known.second[query, i], filters, a)
+            sort_pieces(a, filters.of_candidate, tables.keys, tables.anchors, order, codes, spare)
+            _tabulate(a, filters, i, order, lanes, epsilon, tables)
+            piece_sums[:] = 0
+            if epsilon is not None:
+                square_sums[:] = 0
+            for tile in range(tiles):
+                first = tile * size
+                _walk_tile(
+                    columns.entries[tile, i],
+                    columns.places[tile, i],
+                    min(size, candidates - first),
+                    tables,
+                    lanes,
+                    epsilon,
+                    vectors[first * width :],
+                    piece_sums,
+                    square_sums,
+                    of_entries[i - start, first : first + size],
+                )
+            of_a[:] = 0
+            of_w[:] = 0
+            for group in range(groups):
+                hand_out(
+                    a,
+                    filters.of_candidate,
+                    order,
+                    tables.anchors,
+                    piece_sums[group],
+                    lanes,
+                    by_filter,
+                    filters.weights[i * count * d + group * len(lanes) :],
+                    d,
+                    sums.weights[i, group * len(lanes) :],
+                    of_a,
+                    of_w,
+                )
+            if epsilon is not None:
+                hand_out_squares(a, filters.of_candidate, order, tables.anchors, square_sums, of_a, of_w)
+            _chain(filters, known.first[query, i], known.second[query, i], of_a, of_w, query, i, sums)
+    for i in range(start, stop):
+        for tile in range(tiles):
+            first = tile * size
+            for position in range(min(size, candidates - first)):
+                sums.columns[i, first + columns.places[tile, i, position]] = of_entries[i - start, first + position]
+
+
+@inlined
+def _pad(gradient, i, vectors, width):  # type: ignore[no-untyped-def]
+    """Dimension i's gradient of every candidate, at multiples of ``width``; what stands between is zero."""
+    for candidate in range(len(gradient)):
+        for c in range(gradient.shape[2]):
+            vectors[candidate * width + c] = gradient[candidate, i, c]
+
+
+@inlined
+def _tabulate(a, filters, i, order, lanes, epsilon, tables):  # type: ignore[no-untyped-def]
+    """Rows of whole lanes. In those beyond d is something, but no NaN, and it meets with zeros in the gradient."""
+    w, d = filters.of_candidate, filters.d
+    for group in range(len(tables.rows)):
+        row = i * len(a) * d + group * len(lanes)
+        if epsilon is None:
+            tabulate_slopes(a, w, order, filters.weights, row, d, lanes, tables.rows[group])
+        else:
+            sums = np.empty((BLOCK + len(a) // BLOCK + 1) * 2 * len(lanes))
+            rows, width = tables.rows[group], len(lanes)
+            tabulate(a, w, order, tables.anchors, filters.weights, row, d, lanes, sums, rows, 0, width)
+    if epsilon is not None:
+        tabulate_squares(a, w, order, tables.anchors, tables.squares)
+
+
+@inlined
+def _walk_tile(  # type: ignore[no-untyped-def]
+    entries, places, count, tables, lanes, epsilon, vectors, piece_sums, square_sums, of_entries
+):
+    """Add a tile's candidates to the sums of their pieces, and to their own gradients what they get from one query."""
+    ends = np.empty(len(tables.keys), np.int64)
+    locate(entries, count, tables.keys, ends)
+    width = np.uint64(len(tables.rows) * len(lanes))
+    if epsilon is None:
+        for group in range(len(tables.rows)):
+            of_group = vectors[group * len(lanes) :]
+            rows = tables.rows[group]
+            collect(entries, places, ends, tables.anchors, rows, lanes, of_group, width, piece_sums[group], of_entries)
+    else:
+        squares, factors, of_factors = np.empty(count), np.empty(count, entries.dtype), np.zeros(count, entries.dtype)
+        squared_lengths(entries, ends, tables.anchors, tables.squares, squares)
+        squash_factors(squares, epsilon, factors)
+        for group in range(len(tables.rows)):
+            of_group = vectors[group * len(lanes) :]
+            rows = tables.rows[group]
+            collect_squashed(
+                entries,
+                places,
+                ends,
+                tables.anchors,
+                rows,
+                lanes,
+                of_group,
+                width,
+                factors,
+                piece_sums[group],
+                of_entries,
+                of_factors,
+            )
+        squares *= of_factors
+        collect_squares(entries, ends, tables.anchors, tables.squares, squares, square_sums, of_entries)
+
+
+@inlined
+def _chain(filters, first, second, of_a, of_w, query, i, sums):  # type: ignore[no-untyped-def]
+    """From a_n = first·f + second·f' + bias to what it is made of."""
+    of_filters = sums.filters[i]
+    of_first = of_second = 0.0
+    of_filters[OF_FIRST] += of_a * first
+    of_filters[OF_SECOND] += of_a * second
+    of_filters[OF_CANDIDATE] += of_w
+    of_filters[OF_BIAS] += of_a
+    for n in range(len(of_a)):
+        of_first += of_a[n] * filters.of_first[n]
+        of_second += of_a[n] * filters.of_second[n]
+    sums.first[query, i], sums.second[query, i] = of_first, of_second

@@ -1,0 +1,44 @@
+"""Everything that is shown about a reproduction, worked out once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from capse.experiments.plan import Plan, needed
+from capse.reports.reproduction.claims import Claim, claims
+from capse.reports.reproduction.recorded import Results
+from capse.reports.reproduction.rows import ROWS, Row
+from capse.reports.reproduction.targets import outcomes
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Rows of each table and figure, the paper's claims, and the lines that were to be reached."""
+
+    results: Results
+    plan: Plan
+    rows: dict[str, list[Row]]  # by part
+    claims: list[Claim]
+    outcomes: list[dict[str, Any]]
+
+    def to_json(self, part: str) -> Any:
+        """What ``capse reproduce PART --json`` prints."""
+        if part == "claims":
+            return [claim.to_json() for claim in self.claims]
+        if part != "all":
+            return self.rows[part]
+        return {**self.rows, "claims": self.to_json("claims"), "targets": self.outcomes}
+
+
+def collect(results: Results, plan: Plan, part: str = "all") -> Reproduction:
+    """Read what a part needs."""
+    needed(plan, part)  # or it is no part of the paper
+    wanted = [name for name in ROWS if part in (name, "all")]
+    return Reproduction(
+        results,
+        plan,
+        rows={name: ROWS[name](results, plan) for name in wanted},
+        claims=claims(results, plan) if part in ("claims", "all") else [],
+        outcomes=outcomes(results, plan) if part == "all" else [],
+    )

@@ -1,0 +1,98 @@
+"""The plan says what the paper says."""
+
+from __future__ import annotations
+
+import pytest
+
+from capse.errors import UnknownNameError
+from capse.experiments.plan import PARTS, PLAN, find, named, needed, with_starts
+from capse.experiments.recipe import load_recipe
+
+
+def recipe(name):
+    experiment = named(PLAN, name)
+    return load_recipe(experiment.recipe, data=experiment.dataset, overrides=list(experiment.overrides))
+
+
+def test_names_are_folders_of_their_own():
+    names = [experiment.name for experiment in PLAN]
+    assert len(set(names)) == len(names)
+    assert all(experiment.name.endswith(experiment.dataset) for experiment in PLAN)
+
+
+@pytest.mark.parametrize("experiment", PLAN, ids=lambda experiment: experiment.name)
+def test_every_recipe_is_that_of_its_model_and_data(experiment):
+    planned = recipe(experiment.name)
+    assert planned.model_name == experiment.model.lower()
+    assert load_recipe(experiment.recipe).data in (None, experiment.dataset)
+    if experiment.start:
+        assert named(PLAN, experiment.start).dataset == experiment.dataset
+        assert recipe(experiment.start).model.dim == planned.model.dim
+
+
+@pytest.mark.parametrize(
+    ("name", "filters", "learning_rate", "epochs"),
+    [
+        ("convkb-wn18rr", 400, 5e-5, 100),
+        ("convkb-fb15k-237", 100, 1e-5, 100),
+        ("capse-wn18rr", 400, 1e-5, 50),
+        ("capse-fb15k-237", 50, 1e-4, 50),
+        ("capse-released-wn18rr", 400, 1e-5, 31),
+        ("capse-released-fb15k-237", 50, 1e-4, 31),
+        *((f"capse-m{m}-wn18rr", 50, 1e-5, 50) for m in (1, 3, 5, 7)),
+    ],
+)
+def test_settings_are_the_papers(name, filters, learning_rate, epochs):
+    """Section 3.1 of the paper, and what is known of the released program."""
+    planned = recipe(name)
+    assert (planned.model.filters, planned.model.dim) == (filters, 100)
+    assert (planned.training.learning_rate, planned.training.epochs) == (learning_rate, epochs)
+    assert planned.training.batch_size == 128
+    assert (planned.validation.every, planned.validation.metric, planned.validation.patience) == (10, "hits@10", 0)
+    assert (planned.negatives.sampler, planned.negatives.count) == ("bernoulli", 1)
+    assert planned.optimizer.name == "adam"
+    assert named(PLAN, name).start == f"transe-{named(PLAN, name).dataset}"
+    if planned.model_name == "capse":
+        assert planned.model.capsule_dim == 10
+        assert planned.model.routing == (named(PLAN, name).routing or 1)
+
+
+def test_the_two_forms_of_capse_differ_as_the_programs_do():
+    for dataset, start in (("wn18rr", "normal"), ("fb15k-237", "translation")):
+        ours, theirs = recipe(f"capse-{dataset}"), recipe(f"capse-released-{dataset}")
+        assert (ours.model.variant, ours.loss.name, ours.loss.reduction) == ("paper", "softplus", "sum")
+        assert (theirs.model.variant, theirs.loss.name, theirs.loss.reduction) == (
+            "released",
+            "squared_softplus",
+            "mean",
+        )
+        assert (theirs.model.filter_start, theirs.model.readout) == (start, "sigmoid")
+        assert theirs.training.draw == "replacement"
+
+
+def test_what_a_part_needs():
+    assert needed(PLAN, "table1") == []
+    assert len(needed(PLAN, "table2")) + len(needed(PLAN, "table3")) == len(PLAN) == len(needed(PLAN, "all"))
+    assert {experiment.dataset for experiment in needed(PLAN, "figure2")} == {"fb15k-237"}
+    assert {experiment.model for experiment in needed(PLAN, "figure3")} == {"CapsE", "ConvKB"}
+    assert all(needed(PLAN, part) is not None for part in PARTS)
+
+
+def test_one_row_for_each_kind_of_settings():
+    for dataset in ("wn18rr", "fb15k-237"):
+        assert [each.settings for each in find(PLAN, "CapsE", dataset)] == ["paper", "released", "own"]
+
+
+def test_starts_come_first_and_once():
+    names = [experiment.name for experiment in with_starts(PLAN, needed(PLAN, "all"))]
+    assert sorted(names) == sorted(experiment.name for experiment in PLAN)
+    for experiment in PLAN:
+        if experiment.start:
+            assert names.index(experiment.start) < names.index(experiment.name)
+
+
+def test_names_that_do_not_exist():
+    with pytest.raises(UnknownNameError, match="unknown experiment 'capse-wn18r': did you mean 'capse-wn18rr'"):
+        named(PLAN, "capse-wn18r")
+    with pytest.raises(UnknownNameError, match="unknown table or figure 'table5': did you mean"):
+        needed(PLAN, "table5")

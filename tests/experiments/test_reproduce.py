@@ -1,0 +1,88 @@
+"""Training a plan: a small one, on the embedded graph."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from capse.errors import RunError, SettingsError
+from capse.experiments.fit import Listener
+from capse.experiments.plan import Experiment
+from capse.experiments.reproduce import missing_jobs, seed_folder
+from capse.graph.predictor import LinkPredictor
+
+QUICK = ("model.dim=6", "training.epochs=2", "validation.triples=20", "validation.every=1")
+TRANSE = Experiment("transe-tiny", "TransE", "countries", "paper", "demo-transe", QUICK, seeds=(0, 1))
+CAPSE = Experiment(
+    "capse-tiny",
+    "CapsE",
+    "countries",
+    "paper",
+    "demo-capse",
+    (*QUICK, "model.filters=3", "model.capsule_dim=2"),
+    start="transe-tiny",
+    seeds=(0, 1),
+)
+PLAN = (CAPSE, TRANSE)
+
+
+def train(out, chosen=(CAPSE,), **options):
+    jobs = missing_jobs(PLAN, chosen, out, **options)
+    for job in jobs:
+        job.run()
+    return [(job.experiment.name, job.seed) for job in jobs]
+
+
+def test_runs_are_trained_from_their_starts_and_evaluated(tmp_path):
+    assert train(tmp_path) == [("transe-tiny", 0), ("transe-tiny", 1), ("capse-tiny", 0), ("capse-tiny", 1)]
+    folder = tmp_path / "runs" / "capse-tiny" / "seed-1"
+    names = {"recipe.yaml", "results.json", "metrics.jsonl", "evaluation.json"}
+    assert names <= {path.name for path in folder.iterdir()}
+    stored = json.loads((folder / "evaluation.json").read_text())
+    assert stored["split"] == "test"
+    assert stored["metrics"] == LinkPredictor.load(folder).evaluate("test").metrics
+    assert {"relation", "category", "frequency"} == set(stored["breakdowns"])
+    recipe = (folder / "recipe.yaml").read_text()
+    assert f"run: {seed_folder(tmp_path, 'transe-tiny', 1)}" in recipe
+    assert "seed: 1" in recipe
+
+
+def test_what_is_finished_is_left_alone(tmp_path):
+    assert train(tmp_path, [TRANSE], seeds=[5]) == [("transe-tiny", 5)]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert train(tmp_path, [TRANSE], seeds=[5]) == []
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    assert train(tmp_path, [TRANSE], seeds=[5, 6]) == [("transe-tiny", 6)]
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(tmp_path, state_of):
+    class Stop(Listener):
+        def epoch(self, record):
+            raise KeyboardInterrupt
+
+    (job,) = missing_jobs(PLAN, [TRANSE], tmp_path / "stopped", seeds=[0])
+    with pytest.raises(KeyboardInterrupt):
+        job.run(Stop())
+    assert not (job.folder / "evaluation.json").exists()
+    for out in ("stopped", "whole"):
+        assert train(tmp_path / out, [TRANSE], seeds=[0]) == [("transe-tiny", 0)]
+    assert state_of(job.folder) == state_of(seed_folder(tmp_path / "whole", "transe-tiny", 0))
+
+
+def test_a_start_that_is_kept_without_weights_is_not_trained_again(tmp_path):
+    train(tmp_path, [TRANSE], seeds=[0])
+    (seed_folder(tmp_path, "transe-tiny", 0) / "model.safetensors").unlink()
+    with pytest.raises(RunError, match=r"kept without its weights: train both anew with another --out"):
+        missing_jobs(PLAN, [CAPSE], tmp_path, seeds=[0])
+
+
+def test_a_file_that_is_not_in_the_data_is_missed_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPSE_DATA", str(tmp_path))
+    words = Experiment("x", "TransE", "countries", "paper", "demo-transe", files=(("start.words", "glove/words.txt"),))
+    with pytest.raises(SettingsError, match=r"x needs glove/words\.txt, which is not in CAPSE_DATA: set CAPSE_DATA"):
+        missing_jobs([words], [words], tmp_path)
+    (tmp_path / "glove").mkdir()
+    (tmp_path / "glove" / "words.txt").write_text("x 1 2 3\n")
+    (job, *_) = missing_jobs([words], [words], tmp_path)
+    assert job.recipe.start.words == str(tmp_path / "glove" / "words.txt")

@@ -1,0 +1,170 @@
+"""Counts of float64 from float32 scores, held against counts of scores that are all float64."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from capse.experiments.fit import fit
+from capse.graph.benchmarks import EMBEDDED
+from capse.graph.dataset import load_graph
+from capse.graph.link_prediction import evaluate, rank_split
+from capse.graph.predictor import LinkPredictor
+from capse.kernels.counting import count_competitors
+from capse.kernels.exact import GROUP, count_exactly
+from capse.kernels.scoring import forced
+from capse.models import build_model, model_settings
+
+MODELS = {
+    "paper": {"name": "capse", "filters": 20, "capsule_dim": 6},
+    "paper-routed": {"name": "capse", "filters": 20, "capsule_dim": 6, "routing": 2},
+    "released": {"name": "capse", "filters": 20, "capsule_dim": 6, "variant": "released"},
+    "convkb": {"name": "convkb", "filters": 20},
+    "transe": {"name": "transe"},
+    "distmult": {"name": "distmult"},
+    "conve": {"name": "conve", "dim": 16, "height": 4},
+}
+DIM = 12
+
+
+@pytest.fixture(autouse=True, scope="module")
+def in_one_thread(one_thread: None) -> None:
+    """Tensors this small are done before a second thread has woken up."""
+
+
+@pytest.fixture(scope="session")
+def countries():
+    return load_graph(EMBEDDED)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """Models of the embedded graph after a few epochs, by name."""
+    made = {}
+
+    def get(name):
+        if name not in made:
+            options = [f"model.{key}={value}" for key, value in MODELS[name].items() if key != "name"]
+            options += [f"model.dim={DIM}", "training.epochs=5", "training.device=cpu", "validation.every=0"]
+            options += ["training.batch_size=128", "training.learning_rate=0.01"]
+            run = tmp_path_factory.mktemp("exact") / name
+            fit(EMBEDDED, model=MODELS[name]["name"], out=run, overrides=options)
+            made[name] = LinkPredictor.load(run, "cpu").model
+        return made[name]
+
+    return get
+
+
+def random_model(name, graph, seed=0, **options):
+    name, filled = model_settings({"dim": DIM, **MODELS[name], **options})
+    return build_model(name, filled, len(graph.entities), len(graph.relations), seed).eval()
+
+
+def assert_ranks_are_those_of_float64(model, graph):
+    triples = graph.test[:100]
+    with forced("reference"):
+        expected = rank_split(copy.deepcopy(model).double(), triples, graph.known)
+    for ours, exact in zip(rank_split(model, triples, graph.known, exact=True), expected, strict=True):
+        assert (ours.greater == exact.greater).all()
+        assert (ours.equal == exact.equal).all()
+        assert (ours.candidates == exact.candidates).all()
+
+
+@pytest.mark.parametrize("name", ["paper", "released", "convkb", "transe"])
+def test_trained_models(trained, countries, name):
+    assert_ranks_are_those_of_float64(trained(name), countries)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_random_models(countries, name):
+    assert_ranks_are_those_of_float64(random_model(name, countries), countries)
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("name", ["paper", "paper-routed", "released", "convkb"])
+def test_models_most_of_whose_filters_are_off(countries, name, reciprocal):
+    model = random_model(name, countries, reciprocal=reciprocal, filter_start="normal")
+    with torch.no_grad():
+        for table in (model.entities, model.relations):
+            table.normal_(0, 0.5, generator=torch.Generator().manual_seed(0))
+        model.scorer.bias.fill_(-0.25)
+    ranks = rank_split(model, countries.test[:100], countries.known, exact=True)
+    assert any(side.equal.any() for side in ranks)
+    assert_ranks_are_those_of_float64(model, countries)
+
+
+@pytest.mark.parametrize("name", ["paper", "distmult"])
+def test_entities_so_near_to_each_other_that_float32_errs(countries, name):
+    """Also those with equal vectors, which tie."""
+    model = random_model(name, countries)
+    with torch.no_grad():
+        model.entities.copy_(model.entities[:1] + 1e-5 * model.entities)
+        model.entities[::5] = model.entities[0]
+    plain = rank_split(model, countries.test[:100], countries.known)
+    exact = rank_split(model, countries.test[:100], countries.known, exact=True)
+    assert any((p.greater != e.greater).any() for p, e in zip(plain, exact, strict=True))
+    assert_ranks_are_those_of_float64(model, countries)
+
+
+def test_a_model_that_is_no_triple_model_is_refused(countries):
+    class Table:
+        device = torch.device("cpu")
+
+        def score_tails(self, heads, relations):
+            return torch.zeros(len(heads), len(countries.entities))
+
+    with pytest.raises(Exception, match="exact ranks of a Table: they need a TripleModel"):
+        evaluate(Table(), countries, exact=True)
+
+
+class TestCounting:
+    @pytest.fixture
+    def table(self):
+        """Float64 scores, many of them equal or next to it."""
+        generator = np.random.default_rng(0)
+        return torch.from_numpy(generator.integers(0, 40, (30, 200)) + 1e-7 * generator.integers(0, 3, (30, 200)))
+
+    @pytest.mark.parametrize("queries", [0, 1, GROUP, 2 * GROUP + 5])
+    def test_from_scores_with_errors(self, table, queries):
+        generator = np.random.default_rng(1)
+        rows, true = generator.integers(0, 30, queries), generator.integers(0, 200, queries)
+        lengths = generator.integers(0, 9, 30)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        known = np.concatenate([np.sort(generator.choice(200, length, replace=False)) for length in lengths])
+        error = torch.from_numpy(generator.uniform(-1, 1, table.shape))
+        scores = (table + 9e-6 * table.amax(1, keepdim=True) * error).float()
+        asked = []
+
+        def rescore(rows, candidates):
+            asked.append(len(rows) * len(candidates))
+            return table[torch.from_numpy(rows)][:, torch.from_numpy(candidates)]
+
+        found = count_exactly(scores, rows, true, offsets, known, rescore)
+        expected = count_competitors(table, rows, true, offsets, known)
+        assert all((ours == exact).all() for ours, exact in zip(found, expected, strict=True))
+        if queries > 1:
+            assert (count_competitors(scores, rows, true, offsets, known).greater != expected.greater).any()
+
+    def test_only_what_is_near_is_scored_again(self):
+        scores = torch.linspace(-1, 1, 1001).expand(3, -1)
+        asked = []
+
+        def rescore(rows, candidates):
+            asked.append((rows.tolist(), candidates.tolist()))
+            return scores[: len(rows), torch.from_numpy(candidates)].double()
+
+        nothing = np.zeros(4, np.int64)
+        counts = count_exactly(scores, np.array([0, 2, 2]), np.array([400, 400, 7]), nothing, nothing[:0], rescore)
+        assert asked == [([0, 2], [7, 400])]
+        assert counts.greater.tolist() == [600, 600, 993]
+
+    def test_not_a_number(self, table):
+        table[3, 5] = float("nan")
+        nothing = np.zeros(31, np.int64)
+        counts = count_exactly(
+            table.float(), np.array([2, 3]), np.array([0, 0]), nothing, nothing[:0], lambda *_: pytest.fail("asked")
+        )
+        assert counts.finite.tolist() == [True, False]
