@@ -1,9 +1,11 @@
 """Put recorded results into the README: the demo's, and those of runs under results/runs.
 
     make demo && python tools/record_results.py demo
+    python tools/record_results.py
 
-Evaluates the demo's two runs, writes results/demo.json with where they come from, draws docs/images/demo.svg from it,
-and renders the part of the README between its results markers. No figure in that part is typed by hand.
+Given a demo's folder, evaluates its two runs, writes results/demo.json with where they come from and draws
+docs/images/demo.svg from it. Then, or without one, renders the part of the README between its results markers: no
+figure in that part is typed by hand.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from typing import Any
 
 from matplotlib import rc_context
 
+from capse.experiments.plan import PLAN
 from capse.reports.figures import POLICIES, by_relation
 from capse.reports.recorded import record_runs
+from capse.reports.reproduction.recorded import Results
+from capse.reports.reproduction.rows import table2
 from capse.runs.atomic import atomic_path, write_json, write_text
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +29,16 @@ BEGIN, END = "<!-- results -->", "<!-- /results -->"
 METRICS = {"mr": "MR", "mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"}
 
 
-def main(demo: Path) -> None:
+def main(arguments: list[str]) -> None:
+    if arguments:
+        record_demo(Path(arguments[0]))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, rest = readme.split(BEGIN)
+    _, after = rest.split(END)
+    write_text(ROOT / "README.md", f"{before}{BEGIN}\n{render()}{END}{after}")
+
+
+def record_demo(demo: Path) -> None:
     runs = record_runs([demo / "transe", demo / "capse"])
     record = {
         "runs": [
@@ -36,10 +50,6 @@ def main(demo: Path) -> None:
     picture = by_relation({run.name: run.evaluation.to_json() for run in runs}, runs[0].relation_names)
     with rc_context({"svg.hashsalt": "capse"}), atomic_path(ROOT / "docs" / "images" / "demo.svg") as path:
         picture.savefig(path, format="svg", metadata={"Date": None})
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    before, rest = readme.split(BEGIN)
-    _, after = rest.split(END)
-    write_text(ROOT / "README.md", f"{before}{BEGIN}\n{render()}{END}{after}")
 
 
 def render() -> str:
@@ -64,41 +74,47 @@ def render() -> str:
         "recorded in [results/demo.json](results/demo.json).",
         "",
     ]
-    recorded = sorted((ROOT / "results" / "runs").glob("*/evaluation.json"))
-    text += _benchmarks([path.parent for path in recorded])
+    text += _benchmarks()
     text += _speed()
     return "\n".join(text)
 
 
-def _benchmarks(folders: list[Path]) -> list[str]:
-    rows, origin = [], {}
-    for folder in folders:
-        evaluation, origin = (_json(folder / name) for name in ("evaluation.json", "results.json"))
-        both = evaluation["metrics"]["both"]
-        low, high = evaluation["intervals"]["both"]["realistic"]["mrr"]
-        ties = f"{both['optimistic']['mrr']:.3f} / {both['pessimistic']['mrr']:.3f}"
-        rows.append(
-            [
-                evaluation["dataset"],
-                f"[{origin['model']}](results/runs/{folder.name}/recipe.yaml)",
-                *_cells(both["realistic"]),
-                f"{low:.3f} to {high:.3f}",
-                ties,
-            ]
-        )
-    header = ["data", "model", *METRICS.values(), "95 % of MRR", "MRR optimistic / pessimistic"]
+def _benchmarks() -> list[str]:
+    """Table 2's rows that are recorded, the paper's figures beside ours."""
+    rows = []
+    for row in table2(Results(ROOT / "results"), PLAN):
+        if row["ours"] is None:
+            continue
+        realistic = row["ours"]["realistic"]
+        link = f"[{row['model']}, {row['settings']}]({Path('results') / row['runs'][0] / 'recipe.yaml'})"
+        ties = " / ".join(_spread(row["ours"][policy]["mrr"]) for policy in ("optimistic", "pessimistic"))
+        paper = [_printed(row["paper"].get(metric), scale) for metric, scale in (("mrr", 1), ("hits@10", 100))]
+        cells = [_spread(realistic[metric], 1 if metric in ("mr", "mrr") else 100) for metric in METRICS]
+        rows.append([row["dataset"], link, *cells, str(len(realistic["mrr"]["seeds"])), ties, " / ".join(paper)])
+    header = ["data", "model, settings", *METRICS.values(), "seeds", "MRR optimistic / pessimistic"]
     return [
-        "The shipped recipes on the paper's two benchmarks: whole test sets, both sides, filtered, realistic ranks,",
-        "the epoch chosen on the validation set, one seed (0). Unseen entities are included.",
+        "The paper's two benchmarks: whole test sets, both sides, filtered, realistic ranks, the epoch chosen on the",
+        "validation set, mean ± standard deviation over seeds, unseen entities included. *paper* means its settings,",
+        "*released* its authors' program's, *own* ours; the last column is what the paper printed (MRR / Hits@10).",
         "",
-        *_table(header, rows),
+        *_table([*header, "the paper"], rows),
         "",
-        f"Trained on {_machine(origin)}, commit `{origin['commit']}`; each row links its recipe, and its record is",
-        "beside it under [results/runs](results/runs). These are settings of our own, not the paper's; a reproduction",
-        "of the paper's tables is not part of this release yet. What was filled in by hand is said in",
+        "`capse reproduce all` shows every row, those that are missing too, and writes",
+        "[results/report.html](results/report.html): protocol, machines, claims, and which aims were missed. Each row",
+        "links its recipe, and its record is beside it. What was filled in by hand is said in",
         "[results/README.md](results/README.md).",
         "",
     ]
+
+
+def _spread(figure: dict[str, Any], scale: float = 1) -> str:
+    digits = 3 if scale == 1 and figure["mean"] < 1 else 1
+    text = f"{scale * figure['mean']:,.{digits}f}"
+    return text if figure["std"] is None else f"{text} ± {scale * figure['std']:.{digits}f}"
+
+
+def _printed(figure: float | None, scale: float) -> str:
+    return "–" if figure is None else f"{scale * figure:.{3 if scale == 1 else 1}f}"
 
 
 def _speed() -> list[str]:
@@ -130,6 +146,15 @@ def _speed() -> list[str]:
             f"{sizes['capse']['ratio']:.0f} times plain torch",
         ]
         for data, sizes in scoring["sizes"].items()
+    ]
+    on_gpu = _json(ROOT / "results" / "benchmarks" / "gpu-scoring.json")
+    rows += [
+        [
+            f"CapsE, {data}'s whole test set",
+            f"{seconds:.0f} s",
+            f"{on_gpu['test_set_seconds'][f'{data} paper']:.2f} s on an H200",
+        ]
+        for data, seconds in scoring["test_set_seconds"].items()
     ]
     repeat = _json(ROOT / "results" / "benchmarks" / "training-repeat.json")["models"].values()
     again = ", ".join(f"{row['ratio']:.2f}" for row in repeat)
@@ -167,4 +192,4 @@ def _json(path: Path) -> Any:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1:])

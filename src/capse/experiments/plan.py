@@ -5,7 +5,7 @@ Runs of an experiment lie in ``<results>/runs/<name>/seed-<n>``. ``PLAN`` is wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,10 +41,16 @@ _WORDS = (
 )
 
 
-def _on_both(name: str, model: str, settings: Settings, recipe: str, start: str | None = None) -> list[Experiment]:
-    """The same on both data sets; ``{}`` in a recipe's or a start's name is the data set's."""
+# The TransE with the better Hits@10 on the validation set; on FB15k-237 its own protocol stays below what the paper had.
+_STARTS = {WN18RR: "transe-wn18rr", FB15K237: "transe-own-fb15k-237"}
+
+
+def _on_both(
+    name: str, model: str, settings: Settings, recipe: str, start: Mapping[str, str] | None = None
+) -> list[Experiment]:
+    """The same on both data sets; ``{}`` in a recipe's name is the data set's."""
     return [
-        Experiment(f"{name}-{data}", model, data, settings, recipe.format(data), start=start and start.format(data))
+        Experiment(f"{name}-{data}", model, data, settings, recipe.format(data), start=start[data] if start else None)
         for data in (WN18RR, FB15K237)
     ]
 
@@ -55,9 +61,10 @@ PLAN: Plan = (
     *_on_both("conve", "ConvE", "own", "conve"),
     Experiment("transe-wn18rr", "TransE", WN18RR, "paper", "transe-wn18rr", files=_WORDS),
     Experiment("transe-fb15k-237", "TransE", FB15K237, "paper", "transe-fb15k-237"),
-    *_on_both("convkb", "ConvKB", "paper", "convkb-{}", start="transe-{}"),
-    *_on_both("capse", "CapsE", "paper", "capse-{}", start="transe-{}"),
-    *_on_both("capse-released", "CapsE", "released", "capse-released-{}", start="transe-{}"),
+    Experiment("transe-own-fb15k-237", "TransE", FB15K237, "own", "transe-own-fb15k-237"),
+    *_on_both("convkb", "ConvKB", "paper", "convkb-{}", start=_STARTS),
+    *_on_both("capse", "CapsE", "paper", "capse-{}", start=_STARTS),
+    *_on_both("capse-released", "CapsE", "released", "capse-released-{}", start=_STARTS),
     *_on_both("capse-own", "CapsE", "own", "capse-own-{}"),
     *(
         Experiment(
