@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from capse.errors import SettingsError
 from capse.models import CapsE, CapsESettings
 
 K, N, D = 5, 4, 3
@@ -185,3 +186,32 @@ def test_filters_start(name):
     else:  # a normal distribution cut at two deviations has 0.88 of its deviation
         assert scorer.filters.abs().max() <= 0.2
         assert scorer.filters.std().item() == pytest.approx(0.088, rel=0.05)
+
+
+def test_the_scaled_form_can_start_as_transe():
+    """−‖h + r − t‖₁ up to the noise in filters and weights."""
+    settings = CapsESettings(dim=50, filters=7, capsule_dim=3, variant="scaled", filter_start="distance")
+    torch.manual_seed(0)
+    scorer = CapsE(settings)
+    h, r, t = torch.randn(3, 200, 50) * 0.1
+    distances = (h + r - t).abs().sum(1)
+    scores = scorer.score_triples(h, r, t).detach()
+    assert torch.corrcoef(torch.stack([scores, -distances]))[0, 1] > 0.97
+    torch.testing.assert_close(scores, -distances, rtol=0.1, atol=0.0)
+
+
+def test_a_start_as_transe_needs_the_form_that_has_it():
+    with pytest.raises(SettingsError, match="needs 2 filters and variant 'scaled'"):
+        CapsESettings(filter_start="distance")
+
+
+def test_dropout_is_for_training_alone():
+    scorer = CapsE(CapsESettings(dim=6, filters=4, capsule_dim=3, dropout=0.5))
+    plain = CapsE(CapsESettings(dim=6, filters=4, capsule_dim=3))
+    plain.load_state_dict(scorer.state_dict())
+    h, r, t = torch.randn(3, 8, 6)
+    torch.testing.assert_close(scorer.eval().score_triples(h, r, t), plain.score_triples(h, r, t))
+    torch.testing.assert_close(scorer.score_tails(h, r, t), plain.score_tails(h, r, t))
+    scorer.train()
+    assert not torch.equal(scorer.score_triples(h, r, t), plain.score_triples(h, r, t))
+    assert not torch.equal(scorer.score_tails(h, r, t), plain.score_tails(h, r, t))

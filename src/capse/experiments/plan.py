@@ -41,7 +41,7 @@ _WORDS = (
 )
 
 
-# The TransE with the better Hits@10 on the validation set; on FB15k-237 its own protocol stays below what the paper had.
+# The TransE with the better Hits@10 on the validation set: on FB15k-237 its protocol stays below what the paper had.
 _STARTS = {WN18RR: "transe-wn18rr", FB15K237: "transe-own-fb15k-237"}
 
 

@@ -12,7 +12,7 @@ from capse.errors import SettingsError
 from capse.kernels import reference, scoring
 from capse.kernels.stage import Stage
 from capse.models.base import ModelSettings, Scorer, check_dropout, check_filters
-from capse.models.convkb import FilterStart, start_filters
+from capse.models.convkb import FILTER_SIZE, START_NOISE, FilterStart, start_filters
 
 _RELEASED_EPSILON = 1e-9
 
@@ -25,7 +25,7 @@ class CapsESettings(ModelSettings):
     capsule_dim: int = 10  # d, the size of the output capsule
     routing: int = 1  # m, routing iterations
     variant: Literal["paper", "released", "scaled"] = "paper"
-    filter_start: FilterStart = "normal"
+    filter_start: FilterStart = "normal"  # distance: the scaled form starts near TransE's score
     readout: Literal["length", "sigmoid"] = "length"  # sigmoid: rank by float32 sigmoids, as the released program does
     dropout: float = 0.0  # of the entries of h, r and t
 
@@ -33,6 +33,11 @@ class CapsESettings(ModelSettings):
         super().__post_init__()
         check_filters(self.filters)
         check_dropout("dropout", self.dropout)
+        if self.filter_start == "distance" and (self.variant != "scaled" or self.filters < 2):
+            raise SettingsError(
+                "model.filter_start is 'distance', which needs 2 filters and variant 'scaled'",
+                "set them so, or choose normal or translation",
+            )
         if self.capsule_dim < 1:
             raise SettingsError(f"model.capsule_dim is {self.capsule_dim}", "choose a size of 1 or more")
         if self.routing < 1:
@@ -49,7 +54,8 @@ class CapsE(Scorer):
     routing iteration only, and *shorter* output capsules for valid triples, so the score is −√(‖e‖² + 1e-9).
 
     ``variant: scaled`` is ours, for training against many candidates: γ‖s‖ with a learned γ. Squash keeps every score
-    below 1, and a softmax over thousands of candidates needs them further apart than that.
+    below 1, and a softmax over thousands of candidates needs them further apart than that. With ``filter_start:
+    distance`` it starts near −‖h + r − t‖₁, TransE's score: shorter vectors are then the valid ones.
     """
 
     Settings = CapsESettings
@@ -71,8 +77,21 @@ class CapsE(Scorer):
         self.filters = nn.Parameter(start_filters(n, settings.filter_start))  # (3, N)
         self.bias = nn.Parameter(torch.zeros(n))
         self.weights = nn.Parameter(torch.empty(k, n, d))  # W_i transposed, (k, N, d)
-        # The paper's form divides by k in the couplings and squares the length in squash: it needs a larger start.
-        nn.init.normal_(self.weights, std=0.01 if self.released else 1.0)
+        if settings.filter_start == "distance":
+            self._start_as_distance()
+        else:
+            # The paper's form divides by k in the couplings and squares the length in squash: it needs a larger start.
+            nn.init.normal_(self.weights, std=0.01 if self.released else 1.0)
+
+    @torch.no_grad()
+    def _start_as_distance(self) -> None:
+        """γ‖s‖ = −Σ_i |h_i + r_i − t_i|, up to noise: all features add up along the output capsule's first axis."""
+        k, n, _ = self.weights.shape
+        each = 1 / (FILTER_SIZE * (n // 2))
+        nn.init.normal_(self.weights, std=START_NOISE * each)
+        self.weights[:, : n // 2 * 2, 0] += each
+        assert self.scale is not None
+        self.scale.fill_(-k)
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         return self._scaled(reference.score(self._stage(), self.dropout(h), self.dropout(r), self.dropout(t)))

@@ -12,7 +12,9 @@ from capse.kernels import reference, scoring
 from capse.kernels.stage import Stage
 from capse.models.base import ModelSettings, Scorer, check_dropout, check_filters
 
-FilterStart = Literal["normal", "translation"]
+FilterStart = Literal["normal", "translation", "distance"]
+FILTER_SIZE = 0.1  # of the filters' entries at the start
+START_NOISE = 0.1  # where the start is a distance, in shares of what it is added to: filters must not stay alike
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class ConvKBSettings(ModelSettings):
     """Settings of ConvKB."""
 
     filters: int = 50  # N
-    filter_start: FilterStart = "translation"
+    filter_start: Literal["normal", "translation"] = "translation"
     dropout: float = 0.0  # of the feature maps' entries
 
     def __post_init__(self) -> None:
@@ -67,7 +69,14 @@ class ConvKB(Scorer):
 
 
 def start_filters(count: int, start: FilterStart) -> Tensor:
-    """Filters (3, N): truncated normal of deviation 0.1, or all of them (0.1, 0.1, −0.1), TransE's h + r − t."""
-    if start == "translation":
-        return torch.tensor([0.1, 0.1, -0.1])[:, None].repeat(1, count)
-    return nn.init.trunc_normal_(torch.empty(3, count), std=0.1, a=-0.2, b=0.2)
+    """Filters (3, N): truncated normal of deviation 0.1, or all of them (0.1, 0.1, −0.1), TransE's x = h + r − t.
+
+    ``distance`` has them in pairs of opposite sign, relu(x) + relu(−x) = |x|, with some noise.
+    """
+    if start == "normal":
+        return nn.init.trunc_normal_(torch.empty(3, count), std=FILTER_SIZE, a=-2 * FILTER_SIZE, b=2 * FILTER_SIZE)
+    filters = torch.tensor([FILTER_SIZE, FILTER_SIZE, -FILTER_SIZE])[:, None].repeat(1, count)
+    if start == "distance":
+        filters[:, 1::2] *= -1
+        filters += nn.init.normal_(torch.empty(3, count), std=START_NOISE * FILTER_SIZE)
+    return filters
