@@ -33,6 +33,7 @@ THREADS = 2
 DIM = 100
 SIZES = {"wn18rr": (40_943, 400), "fb15k-237": (14_541, 50)}  # entities, filters
 FILTERS = (50, 100, 200, 400, 800)
+ENDS = FILTERS[0], FILTERS[-1]
 ENTITIES = (10_000, 20_000, 40_000, 80_000)
 QUERIES = 32
 LANES = (0,) * WIDE
@@ -50,6 +51,11 @@ def run(quick: bool = False) -> dict[str, Any]:
     by_filters = _kernel({filters: (_capse(filters), SIZES["wn18rr"][0]) for filters in FILTERS}, repeats)
     measured["by_filters"] = by_filters | {"growth": by_filters[FILTERS[-1]] / by_filters[FILTERS[0]]}
     measured["training_by_filters"] = _training(SIZES["fb15k-237"][0], repeats, plain=not quick)
+    measured["training_growth"] = {
+        name: _growth({filters: _passes(_model(_capse(filters), entities), QUERIES, repeats) for filters in ENDS})
+        for name, (entities, _) in SIZES.items()
+    }
+    measured["errors"] = _errors(*SIZES["fb15k-237"])
     by_entities = _kernel({entities: (_capse(50), entities) for entities in ENTITIES}, repeats)
     per_entity = [milliseconds / entities for entities, milliseconds in by_entities.items()]
     measured["by_entities"] = by_entities | {"spread_per_entity": max(per_entity) / min(per_entity)}
@@ -111,11 +117,37 @@ def _kernel(cases: dict[Any, tuple[ModelSettings, int]], repeats: int) -> dict[A
 def _training(entities: int, repeats: int, *, plain: bool) -> dict[str, Any]:
     """Milliseconds a query of a forward and of a backward pass over all candidates, by the number of filters."""
     by_filters = {filters: _passes(_model(_capse(filters), entities), QUERIES, repeats) for filters in FILTERS}
-    growth = {way: by_filters[FILTERS[-1]][way] / by_filters[FILTERS[0]][way] for way in ("forward", "backward")}
-    found: dict[str, Any] = {"kernel": by_filters, "growth": growth}
+    found: dict[str, Any] = {"kernel": by_filters}
     if plain:  # a few queries: autograd keeps every feature of every candidate
         with forced("reference"):
             found["plain"] = {n: _passes(_model(_capse(n), entities), 1, 1) for n in FILTERS[:-1]}
+    return found
+
+
+def _growth(by_filters: dict[int, dict[str, float]]) -> dict[str, float]:
+    """How many times what the fewest filters cost the most do."""
+    fewest, most = (by_filters[filters] for filters in ENDS)
+    return {way: most[way] / fewest[way] for way in fewest}
+
+
+def _errors(entities: int, filters: int) -> dict[str, dict[str, float]]:
+    """The largest error of float32 scores, by the kernel and plain, in shares of the query's largest score."""
+    models: dict[str, ModelSettings] = {
+        "capse": _capse(filters),
+        "capse-released": _capse(filters, variant="released"),
+        "convkb": ConvKBSettings(dim=DIM, filters=filters),
+    }
+    found = {}
+    for name, settings in models.items():
+        model = _model(settings, entities)
+        kernel = _score(model, 4)
+        with forced("reference"):
+            plain, exact = _score(model, 4), _score(model.double(), 4)
+        largest = exact.abs().amax(1, keepdim=True)
+        found[name] = {
+            way: float(((scores - exact).abs() / largest).max())
+            for way, scores in (("kernel", kernel), ("plain", plain))
+        }
     return found
 
 

@@ -1,17 +1,18 @@
-"""Put recorded results into the README: the demo's, and those of runs under results/runs.
+"""Put recorded results into the pages that show them: the README and the page about exact scoring.
 
     make demo && python tools/record_results.py demo
     python tools/record_results.py
 
 Given a demo's folder, evaluates its two runs, writes results/demo.json with where they come from and draws
-docs/images/demo.svg from it. Then, or without one, renders the part of the README between its results markers: no
-figure in that part is typed by hand.
+docs/images/demo.svg from it. Then, or without one, renders the parts of the pages between their results markers: no
+figure in those is typed by hand.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,10 @@ METRICS = {"mr": "MR", "mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hi
 def main(arguments: list[str]) -> None:
     if arguments:
         record_demo(Path(arguments[0]))
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    before, rest = readme.split(BEGIN)
-    _, after = rest.split(END)
-    write_text(ROOT / "README.md", f"{before}{BEGIN}\n{render()}{END}{after}")
+    for name, render in PAGES.items():
+        before, rest = (ROOT / name).read_text(encoding="utf-8").split(BEGIN)
+        _, after = rest.split(END)
+        write_text(ROOT / name, f"{before}{BEGIN}\n{render()}{END}{after}")
 
 
 def record_demo(demo: Path) -> None:
@@ -52,7 +53,7 @@ def record_demo(demo: Path) -> None:
         picture.savefig(path, format="svg", metadata={"Date": None})
 
 
-def render() -> str:
+def render_readme() -> str:
     """The README's results, from the files under results/ alone."""
     demo = json.loads((ROOT / "results" / "demo.json").read_text(encoding="utf-8"))["runs"]
     rows = [
@@ -165,11 +166,63 @@ def _speed() -> list[str]:
         "",
         *_table(["what", "capse", "compared"], rows),
         "",
-        f"Timings vary from run to run: a second run of the training benchmark gave {again} times for its four rows.",
+        f"Timings vary from run to run: a second run of the training benchmark gave {again} times for its four rows;",
+        f"for CapsE against plain torch on wn18rr and fb15k-237, {_earlier_ratios()}.",
         f"Measured on an {training['machine']['processor']}, commit `{training['commit']}` (training), PyKEEN 1.11;",
         "settings and all figures are under [results/benchmarks](results/benchmarks).",
         "",
     ]
+
+
+def _earlier_ratios() -> str:
+    """What other runs of the scoring benchmark gave for CapsE against plain torch."""
+    runs = _json(ROOT / "results" / "benchmarks" / "scoring-repeats.json")["runs"]
+    pairs = (" and ".join(f"{size['capse']:.0f}" for size in run["ratios"].values()) for run in runs)
+    return "earlier runs gave " + ", ".join(f"{pair} times" for pair in pairs)
+
+
+def render_scoring() -> str:
+    """The figures of docs/exact-scoring.md."""
+    cpu, gpu = (_json(ROOT / "results" / "benchmarks" / f"{name}.json") for name in ("scoring", "gpu-scoring"))
+    sizes, growth, batch, whole = cpu["sizes"], cpu["training_growth"], gpu["milliseconds"], gpu["test_set_seconds"]
+    rows: dict[str, Callable[[str], str]] = {
+        "plain torch, a question": lambda data: f"{sizes[data]['capse']['plain_ms']:,.0f} ms",
+        "the kernel": lambda data: f"{sizes[data]['capse']['kernel_ms']:.1f} ms",
+        "times as fast": lambda data: f"{sizes[data]['capse']['ratio']:.0f}",
+        "the released form, times as fast": lambda data: f"{sizes[data]['capse-released']['ratio']:.0f}",
+        "ConvKB, times as fast as PyKEEN's": lambda data: f"{sizes[data]['pykeen-convkb']['ratio']:,.0f}",
+        "share of that time in arithmetic": lambda data: f"{cpu['arithmetic'][data]['share']:.0%}",
+        "forward, N = 800 against 50": lambda data: f"{growth[data]['forward']:.2f} times the time",
+        "backward, N = 800 against 50": lambda data: f"{growth[data]['backward']:.2f} times the time",
+        "a whole test set": lambda data: f"{cpu['test_set_seconds'][data]:.0f} s",
+        "a whole test set, H200": lambda data: f"{whole[f'{data} paper']:.2f} s",
+        "the same, the released form, H200": lambda data: f"{whole[f'{data} released']:.2f} s",
+        "128 questions forward, H200": lambda data: f"{batch[f'{data} paper']['batch_votes']:.1f} ms",
+        "128 questions backward, H200": lambda data: f"{batch[f'{data} paper']['batch_gradients']:.1f} ms",
+    }
+    on_gpu = max(error for form, found in gpu["errors"].items() if "float32" in form for error in found.values())
+    text = [
+        "CapsE with k = 100, d = 10, at the sizes of WN18RR (40,943 entities, N = 400) and FB15k-237 (14,541, N = 50):",
+        "random weights, all entities, two cores where no GPU is named.",
+        "",
+        *_table(["", *sizes], [[what, *map(cell, sizes)] for what, cell in rows.items()]),
+        "",
+        "A test set is both sides, filtered, all tie policies. The largest errors of float32 scores, in shares of a",
+        "question's largest score:",
+        "",
+        *_table(
+            ["", "kernel", "plain torch"],
+            [[model, *(f"{error:.0e}" for error in found.values())] for model, found in cpu["errors"].items()],
+        ),
+        "",
+        f"On the GPU float32 votes and gradients are within {on_gpu:.0e} of a tensor's largest number.",
+        "",
+        f"Measured on an {cpu['machine']['processor']}, commit `{cpu['commit']}`, and an {gpu['machine']['gpu']},",
+        f"commit `{gpu['commit']}`; [results/benchmarks](../results/benchmarks) has all figures. Plain torch's time",
+        f"varies most: for the third row, {_earlier_ratios()}.",
+        "",
+    ]
+    return "\n".join(text)
 
 
 def _table(header: list[str], rows: list[list[str]]) -> list[str]:
@@ -190,6 +243,8 @@ def _machine(origin: dict[str, Any]) -> str:
 def _json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
+
+PAGES = {"README.md": render_readme, "docs/exact-scoring.md": render_scoring}
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +121,51 @@ def test_only_some_experiments(capse, work, monkeypatch):
     assert [path.name for path in (work / "results" / "runs").iterdir()] == ["transe-tiny"]
 
 
+def test_a_seed_that_is_named_twice_counts_once(capse, monkeypatch):
+    monkeypatch.setattr(plan, "PLAN", TINY)
+    status, output, errors = capse("table2", "--run", "--only", "transe-tiny", "--seeds", "0,0", "--json")
+    assert status == 0
+    assert "1 of 1: results/runs/transe-tiny/seed-0" in errors
+    rows = json.loads(output)
+    assert [row["runs"] for row in rows if row["dataset"] == "countries"] == [["runs/transe-tiny/seed-0"], []]
+
+
+def test_a_folder_with_a_hash_in_its_name(capse, work, monkeypatch):
+    monkeypatch.setattr(plan, "PLAN", TINY)
+    status, _, errors = capse("table2", "--run", "--seeds", "0", "--out", "a #b", "--json")
+    assert status == 0
+    assert "start from a #b/runs/transe-tiny/seed-0" in errors
+    assert [path.name for path in work.iterdir() if path.name.startswith("a")] == ["a #b"]
+    assert "departs" not in errors
+
+
+def test_runs_that_are_not_the_plans_are_pointed_out_in_a_line_each(capse, monkeypatch):
+    monkeypatch.setattr(plan, "PLAN", TINY)
+    assert capse("table2", "--run", "--seeds", "0,1")[0] == 0
+    recipe = Path("results/runs/capse-tiny/seed-1/recipe.yaml")
+    recipe.write_text(recipe.read_text().replace("transe-tiny/seed-1", "transe-tiny/seed-0"))
+    line = (
+        "runs/capse-tiny/seed-1 departs from the plan: "
+        "start.run: results/runs/transe-tiny/seed-0, not transe-tiny/seed-1"
+    )
+    status, output, errors = capse("table2", "--json")
+    assert (status, errors) == (0, line + "\n")
+    assert len(json.loads(output)[-1]["runs"]) == 2  # it counts all the same
+    status, output, errors = capse("table2")
+    assert (status, output.splitlines()[-1], errors) == (0, line, "")
+
+
+@pytest.mark.parametrize("name", ["results.json", "evaluation.json"])
+def test_an_incomplete_record_is_named_in_one_line(capse, monkeypatch, name):
+    monkeypatch.setattr(plan, "PLAN", TINY)
+    assert capse("table2", "--run", "--seeds", "0", "--only", "transe-tiny")[0] == 0
+    Path("results/runs/transe-tiny/seed-0", name).write_text('{"metrics": {}}')
+    status, output, errors = capse("all")
+    assert (status, output) == (2, "")
+    assert errors.startswith(f"error: results/runs/transe-tiny/seed-0/{name} is incomplete: it has no ")
+    assert errors.count("\n") == 1
+
+
 def test_stopping_is_quiet(capse, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
@@ -143,6 +189,7 @@ def test_stopping_is_quiet(capse, monkeypatch):
         (["table2", "--seeds", "1"], "--seeds and --only are for --run"),
         (["table2", "--run", "--seeds", "1,x"], "--seeds is '1,x': write whole numbers with commas between"),
         (["table2", "--run", "--only", "transe"], "unknown experiment 'transe'"),
+        (["table3", "--run", "--only", "distmult-wn18rr"], "table3 does not show distmult-wn18rr, which --only names"),
         (["table2", "--run", "--only", "transe-wn18rr"], "transe-wn18rr needs glove/"),
     ],
 )

@@ -19,8 +19,10 @@ import pytest
 import yaml
 
 from capse.cli import main
+from capse.experiments import workers
 from capse.experiments.fit import fit
 from capse.experiments.study import StudyFolder
+from capse.experiments.tune import StudyListener, tune
 from capse.graph.writing import save_graph
 from capse.runs.folder import RunFolder
 
@@ -119,7 +121,7 @@ def test_json_and_the_best_recipe_that_train_takes(capse, work):
     assert status == 0
     assert list(first) == ["trial", "settings", "metric", "value", "epochs", "best_epoch", "seconds", "run"]
     assert first["run"] == f"study/trials/00{first['trial']}"
-    assert [first["value"]] >= [row["value"] for row in rest]
+    assert first["value"] == max(row["value"] for row in (first, *rest))
     with pytest.raises(SystemExit) as exit:
         main(["train", "study/best.yaml", "--out", "again"])  # it names its data
     assert not exit.value.code
@@ -169,6 +171,79 @@ def test_ctrl_c_stops_all_processes_with_a_checkpoint_and_says_how_to_go_on(caps
     for number in (0, 1):  # stopped, not killed: no checkpoint was due for another 1,000 seconds
         assert (study.run(number).checkpoints / "last.safetensors").is_file()
         assert not study.run(number).results.exists()
+
+
+def test_a_grid_and_no_data_go_on_with_the_study_s_own(capse, work):
+    """The recipe that the grid names has no data: the study's name for it stays, and so does study.yaml."""
+    _, whole, _ = capse("quick.yaml", "--data", "planted", "--out", "study", "--json")
+    study = StudyFolder("study")
+    before = study.file.read_bytes()
+    study.run(0).results.unlink()  # as if killed just before its end
+    shutil.move("planted", "elsewhere")  # the study has a copy
+    status, output, errors = capse("quick.yaml", "--resume", "--out", "study", "--json")
+    assert (status, scores(output)) == (0, scores(whole))
+    assert "4 trials, 3 of them trained before" in errors
+    assert "failed" not in errors
+    assert study.file.read_bytes() == before
+
+
+def test_an_error_ends_all_processes_even_where_ctrl_c_is_ignored(work):
+    """As in the background of a shell; the processes inherit that, and are stopped by SIGINT all the same."""
+    (work / "long.yaml").write_text((GRID % 2000).replace("0.2", "1000"))
+    program = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from capse.experiments.tune import StudyListener, tune
+class Fails(StudyListener):
+    def progress(self, done, total):
+        raise RuntimeError("any error")
+tune("planted", "long.yaml", out="study", jobs=2, listener=Fails())
+"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=environment, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "RuntimeError: any error"
+    study = StudyFolder("study")
+    assert nobody_is_at_work(study)
+    assert any((study.run(n).checkpoints / "last.safetensors").is_file() for n in (0, 1)), "killed, not stopped"
+    assert not any(study.run(n).results.exists() for n in (0, 1))
+
+
+def test_a_process_that_does_not_stop_is_killed(work, monkeypatch):
+    monkeypatch.setattr(workers, "_GRACE_SECONDS", 0.5)
+    (work / "long.yaml").write_text(GRID % 2000)
+    stopped = []
+
+    class Stuck(StudyListener):
+        def progress(self, done, total):
+            own = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+            for pid in {int(pid) for path in own for pid in path.read_text().split()}:
+                if b"capse.experiments.workers" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGSTOP)
+                    stopped.append(pid)
+            raise RuntimeError("any error")
+
+    with pytest.raises(RuntimeError, match="any error"):
+        tune("planted", "long.yaml", out="study", jobs=2, listener=Stuck())
+    assert len(stopped) == 2
+    assert not any(Path(f"/proc/{pid}").exists() for pid in stopped)
+
+
+def test_a_damaged_result_is_one_line(capse, work):
+    capse("quick.yaml", "--data", "planted", "--out", "study")
+    results = StudyFolder("study").run(0).results
+    whole = results.read_text()
+    for content in (whole[:40], "{}", "3", '{"best_validation": null}'):
+        results.write_text(content)
+        status, output, errors = capse("--resume", "--out", "study")
+        assert (status, output) == (2, "")
+        assert errors.splitlines()[-1].startswith("error: study/trials/000/results.json is damaged: delete it")
+        assert "Traceback" not in errors
+    results.unlink()
+    assert capse("--resume", "--out", "study")[0] == 0
+    assert json.loads(results.read_text())["best_validation"] == json.loads(whole)["best_validation"]
 
 
 @pytest.mark.slow

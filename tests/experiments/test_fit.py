@@ -330,3 +330,10 @@ def test_tensorboard_on_request(small, tmp_path):
     fit(small, model="transe", out=tmp_path / "run", overrides=options)
     (events,) = RunFolder(tmp_path / "run").tensorboard.iterdir()
     assert b"validation/realistic/mrr" in events.read_bytes()
+
+
+def test_a_kernel_that_cannot_be_used_is_noticed_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPSE_KERNEL", "gpu")
+    with pytest.raises(SettingsError, match="CAPSE_KERNEL is 'gpu'"):
+        fit("countries", model="convkb", out=tmp_path / "run", overrides=["training.device=cpu"])
+    assert not (tmp_path / "run").exists()

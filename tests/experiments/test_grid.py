@@ -69,6 +69,17 @@ def test_an_option_has_the_last_word():
     assert (grid.recipe.training.epochs, grid.metric, grid.minimised) == (7, "tail.mr", True)
 
 
+def test_only_what_is_trained_must_have_epochs():
+    """The recipe's own 0 epochs are replaced in every trial."""
+    recipe = {"model": {"name": "transe"}, "training": {"epochs": 0}}
+    assert load_grid({"recipe": recipe, "grid": {"training.epochs": [1, 2]}}).total == 2
+
+
+def test_one_seed_may_draw_the_triples_to_validate_on():
+    grid = load_grid(quick({"loss.margin": [1, 2]}, set={"validation.triples": 50, "training.seed": 3}))
+    assert grid.recipe.validation.triples == 50
+
+
 def test_without_a_recipe_that_of_the_model():
     grid = load_grid({"set": {"model.name": "transe"}, "grid": {"model.norm": [1, 2]}})
     assert (grid.recipe.model_name, grid.recipe.loss.name) == ("transe", "margin")
@@ -95,8 +106,25 @@ CASES = {
     "an unknown metric": (quick({"loss.margin": [1]}, metric="mmr"), "validation.metric is 'mmr'"),
     "no validation": (quick({"loss.margin": [1]}, set={"validation.every": 0}), "validation.every is 0: trials are"),
     "no training": (quick({"loss.margin": [1]}, set={"training.epochs": 0}), "training.epochs is 0: trials are"),
+    "no validation in one trial": (
+        quick({"validation.every": [1, 0]}, set={}),
+        "validation.every is 0: trials are compared on the validation set",
+    ),
+    "no training in one trial": (quick({"training.epochs": [0, 2]}, set={}), "training.epochs is 0: trials are"),
+    "no training in any": (quick({"training.epochs": [0]}, set={}), "training.epochs is 0: trials are"),
+    "no training at the end of a range": (
+        quick({"training.epochs": {"low": 0, "high": 9}}, set={}, search={"sampler": "random", "trials": 2}),
+        "training.epochs is 0: trials are",
+    ),
+    "seeds that draw other triples": (
+        quick({"training.seed": [0, 1]}, set={"validation.triples": 50}),
+        "training.seed is searched, and it draws the validation.triples: trials are compared on the same triples",
+    ),
+    "devices": (quick({"training.device": ["cpu", "cuda"]}, set={}), "training.device cannot be searched: it says"),
+    "a record": (quick({"training.tensorboard": [True, False]}), "training.tensorboard cannot be searched: it changes"),
+    "checkpoints": (quick({"training.checkpoint_seconds": [1, 2]}), "training.checkpoint_seconds cannot be searched"),
     "too many": (
-        quick({f"training.{k}": list(range(1, 200)) for k in ("seed", "learning_rate", "checkpoint_seconds")}),
+        quick({f"training.{k}": list(range(1, 200)) for k in ("seed", "learning_rate", "epochs")}, set={}),
         "the grid has 7,880,599 trials: shorten it",
     ),
     "a range to enumerate": (quick({"loss.margin": {"low": 1, "high": 2}}), "loss.margin is a range: write a list"),

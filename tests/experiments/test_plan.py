@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from capse.errors import UnknownNameError
-from capse.experiments.plan import PARTS, PLAN, find, named, needed, with_starts
+from capse.errors import SettingsError, UnknownNameError
+from capse.experiments.plan import PARTS, PLAN, choose, find, named, needed, with_starts
 from capse.experiments.recipe import load_recipe
 
 
@@ -79,6 +79,19 @@ def test_what_a_part_needs():
     assert {experiment.dataset for experiment in needed(PLAN, "figure2")} == {"fb15k-237"}
     assert {experiment.model for experiment in needed(PLAN, "figure3")} == {"CapsE", "ConvKB"}
     assert all(needed(PLAN, part) is not None for part in PARTS)
+
+
+def test_only_what_a_part_shows_can_be_chosen():
+    assert choose(PLAN, "table3") == needed(PLAN, "table3")
+    assert choose(PLAN, "all", ["conve-wn18rr", "conve-wn18rr"]) == [named(PLAN, "conve-wn18rr")]
+    with pytest.raises(
+        SettingsError, match="table3 does not show distmult-wn18rr, which --only names: choose from cap"
+    ):
+        choose(PLAN, "table3", ["capse-m1-wn18rr", "distmult-wn18rr"])
+    with pytest.raises(SettingsError, match=r"table1 does not show conve-wn18rr, .*: nothing is trained for it"):
+        choose(PLAN, "table1", ["conve-wn18rr"])
+    with pytest.raises(UnknownNameError, match="unknown experiment 'conve'"):
+        choose(PLAN, "table3", ["conve"])
 
 
 def test_one_row_for_each_kind_of_settings():

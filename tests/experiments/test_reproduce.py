@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
-from capse.errors import RunError, SettingsError
+from capse.errors import CapseError, RunError, SettingsError
 from capse.experiments.fit import Listener
 from capse.experiments.plan import Experiment
 from capse.experiments.reproduce import missing_jobs, seed_folder
@@ -54,6 +56,66 @@ def test_what_is_finished_is_left_alone(tmp_path):
     assert train(tmp_path, [TRANSE], seeds=[5]) == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     assert train(tmp_path, [TRANSE], seeds=[5, 6]) == [("transe-tiny", 6)]
+
+
+def test_a_seed_that_is_named_twice_is_trained_once(tmp_path):
+    assert [job.seed for job in missing_jobs(PLAN, [TRANSE], tmp_path, seeds=[3, 0, 3])] == [3, 0]
+
+
+@pytest.mark.parametrize("name", ["a #b", "a: b", "{x", "007", "null", " c "])
+def test_a_folder_may_have_any_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CAPSE_DATA", name)
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "words.txt").write_text("x 1 2 3\n")
+    words = Experiment("w", "TransE", "countries", "paper", "demo-transe", files=(("start.words", "words.txt"),))
+    (job,) = missing_jobs([words], [words], name, seeds=[0])
+    assert (job.recipe.start.words, job.recipe.training.seed) == (f"{name}/words.txt", 0)
+    assert [job.recipe.start.run for job in missing_jobs(PLAN, [CAPSE], name, seeds=[0])] == [
+        None,
+        f"{name}/runs/transe-tiny/seed-0",
+    ]
+
+
+HOLD = """
+import sys
+from capse.experiments import reproduce
+from pathlib import Path
+with reproduce._at_work(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_seed_that_another_process_trains_is_left_alone(tmp_path):
+    first, second = missing_jobs(PLAN, [TRANSE], tmp_path)
+    command = [sys.executable, "-c", HOLD, str(first.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(RunError, match=r"another process is at work on .*seed-0: wait until it is done, or choose"):
+            first.run()
+        assert not first.folder.exists()
+        second.run()  # another seed is free
+        other.kill()  # the hold ends with the process
+    first.run()
+    assert (first.folder / "evaluation.json").is_file()
+    assert {path.name for path in first.folder.parent.iterdir()} == {"seed-0", "seed-1"}
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_left_alone(tmp_path):
+    (job,), (late,) = (missing_jobs(PLAN, [TRANSE], tmp_path, seeds=[0]) for _ in range(2))
+    job.run()
+    before = {path: path.stat().st_mtime_ns for path in job.folder.rglob("*")}
+    late.run()
+    assert {path: path.stat().st_mtime_ns for path in job.folder.rglob("*")} == before
+
+
+def test_data_that_is_not_there_leaves_nothing_behind(tmp_path):
+    absent = Experiment("x", "TransE", str(tmp_path / "absent"), "paper", "demo-transe", seeds=(0,))
+    (job,) = missing_jobs([absent], [absent], tmp_path / "out")
+    with pytest.raises(CapseError, match="absent"):
+        job.run()
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(tmp_path, state_of):

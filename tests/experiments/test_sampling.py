@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +100,26 @@ def test_a_failed_trial_is_kept_as_failed(small, tmp_path):
     assert len(outcomes) == 6
     assert {o.settings["training.learning_rate"] for o in outcomes if o.error is None} == {0.01}
     assert {o.settings["training.learning_rate"] for o in outcomes if o.error is not None} == {1e30}
+    errors = {path: path.stat().st_mtime_ns for path in (tmp_path / "study" / "trials").glob("*.error")}
+    assert kept(tune(out=tmp_path / "study", resume=True)) == kept(outcomes)
+    assert {path: path.stat().st_mtime_ns for path in errors} == errors, "a failed trial was tried again"
+
+
+@pytest.mark.parametrize("name", ["a?b", "a#b", "a%3Fb", "{a}", "50%", "é b"])
+def test_the_database_is_in_the_study_whatever_its_name(small, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    first = tune(small, DRAWN, out=name, search={"sampler": "random", "trials": 1})
+    assert (tmp_path / name / "study.db").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert tune(out=name, resume=True) == first
+
+
+def test_the_database_is_closed_at_the_end(small, tmp_path):
+    tune(small, DRAWN, out=tmp_path / "study", search={"sampler": "random", "trials": 1})
+    with pytest.raises(KeyboardInterrupt):
+        tune(out=tmp_path / "study", search={"trials": 2}, resume=True, listener=Stop(1))
+    opened = {os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()}
+    assert not [path for path in opened if path.startswith(str(tmp_path))]
 
 
 def test_a_password_is_not_written_down(small, tmp_path):

@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from capse.errors import RunError, SettingsError
+from capse.experiments import study
 from capse.experiments.fit import fit
+from capse.experiments.recipe import load_recipe
 from capse.experiments.study import StudyFolder
 from capse.experiments.tune import StudyListener, tune
 from capse.graph.dataset import Graph
@@ -116,16 +118,56 @@ def test_a_stopped_study_ends_as_if_it_had_not_been_stopped(small, tmp_path, sta
     assert folder.run(0).model.stat().st_mtime_ns == first, "an ended trial was trained again"
 
 
+@pytest.mark.parametrize("grid", [RATES, {**RATES, "recipe": "own"}], ids=["no data", "the same data"])
+def test_a_grid_given_again_without_data_goes_on_with_the_study_s_own(small, tmp_path, state_of, grid):
+    if grid["recipe"] == "own":
+        grid = {**RATES, "recipe": {**load_recipe("transe").to_mapping(), "data": "small"}}
+    whole = tune(small, RATES, out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        tune(small, RATES, out=tmp_path / "study", listener=Stop(1))
+    before = (tmp_path / "study" / "study.yaml").read_text()
+    assert kept(tune(grid=grid, out=tmp_path / "study", resume=True)) == kept(whole)
+    assert (tmp_path / "study" / "study.yaml").read_text() == before
+    assert states(tmp_path / "study", state_of) == states(tmp_path / "whole", state_of)
+
+
+def test_each_result_is_read_once(small, tmp_path, monkeypatch):
+    read = []
+    results = study._read_results
+    monkeypatch.setattr(study, "_read_results", lambda run, metric: read.append(run.path) or results(run, metric))
+    assert len(tune(small, RATES, out=tmp_path / "study")) == 4
+    assert len(read) == len(set(read)) == 4
+
+
+def test_a_run_without_a_value_is_a_failed_trial_and_never_the_best(small, tmp_path):
+    """Not made by a grid of today, but what is there is not to be taken for a result."""
+    grid = quick({"training.learning_rate": [0.001, 0.01]})
+    tune(small, grid, out=tmp_path / "study")
+    for number, path in enumerate(sorted(tmp_path.glob("study/trials/*/results.json"))):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"best_validation": {"mrr": None}}))
+        if number == 0:
+            best, failed = tune(out=tmp_path / "study", resume=True)
+            assert (best.trial, failed.trial) == (1, 0)
+            assert failed.error == "it was never compared with the validation set"
+    (tmp_path / "study" / "best.yaml").unlink()
+    with pytest.raises(RunError, match="all 2 trials failed, one of them with: it was never compared"):
+        tune(out=tmp_path / "study", resume=True)
+    assert not (tmp_path / "study" / "best.yaml").exists()
+
+
 def test_another_grid_recipe_or_graph_is_refused(small, planted, tmp_path):
     tune(small, RATES, out=tmp_path / "study")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     more = quick({"training.learning_rate": [0.001, 0.01, 0.1], "training.seed": [0, 1]})
     other = dataclasses.replace(small, valid=small.valid[1:])
+    named = {**RATES, "recipe": {**load_recipe("transe").to_mapping(), "data": "countries"}}
     for data, grid, overrides, message in (
         (small, more, None, "begun with other values in its grid"),
         (small, RATES, ["training.batch_size=8"], "begun with another recipe"),
         (None, None, ["validation.metric=mr"], "begun with another recipe"),
         (other, RATES, None, "begun with other data called 'small'"),
+        (dataclasses.replace(small, name="big"), RATES, None, "begun with data called 'small', not 'big'"),
+        (None, named, None, "begun with data called 'small', not 'countries'"),
     ):
         with pytest.raises(RunError, match=message):
             tune(data, grid, out=tmp_path / "study", overrides=overrides, resume=True)

@@ -180,7 +180,7 @@ def test_only_what_is_asked_for(graph):
     content = evaluate(TableModel(random_table()), graph, intervals=False, breakdowns=False).to_json()
     assert set(content) == {
         *("dataset", "split", "triples", "unseen_triples", "seconds"),
-        *("filtered", "metrics", "warnings"),
+        *("filtered", "exact", "metrics", "warnings"),
     }
 
 

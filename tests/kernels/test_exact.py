@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from capse.errors import SettingsError
 from capse.experiments.fit import fit
 from capse.graph.benchmarks import EMBEDDED
 from capse.graph.dataset import load_graph
 from capse.graph.link_prediction import evaluate, rank_split
 from capse.graph.predictor import LinkPredictor
 from capse.kernels.counting import count_competitors
-from capse.kernels.exact import GROUP, count_exactly
+from capse.kernels.exact import GROUP, SAMPLE, count_exactly
 from capse.kernels.scoring import forced
 from capse.models import build_model, model_settings
 
@@ -109,6 +110,22 @@ def test_entities_so_near_to_each_other_that_float32_errs(countries, name):
     assert_ranks_are_those_of_float64(model, countries)
 
 
+def test_scores_whose_errors_are_beyond_the_usual_band(countries):
+    """Entities far from the origin and near to each other: float32 has lost most of what tells them apart."""
+    name, settings = model_settings({"name": "transe", "dim": DIM, "unit_ball": False})
+    model = build_model(name, settings, len(countries.entities), len(countries.relations), 0).eval()
+    with torch.no_grad():
+        model.entities.mul_(0.01).add_(1000)
+        model.relations.mul_(0.01)
+    assert_ranks_are_those_of_float64(model, countries)
+
+
+def test_scores_that_are_rounded_on_purpose_have_no_exact_ranks(countries):
+    model = random_model("released", countries, readout="sigmoid")
+    with pytest.raises(SettingsError, match="ranks by rounded scores"):
+        rank_split(model, countries.test, countries.known, exact=True)
+
+
 def test_a_model_that_is_no_triple_model_is_refused(countries):
     class Table:
         device = torch.device("cpu")
@@ -158,7 +175,10 @@ class TestCounting:
 
         nothing = np.zeros(4, np.int64)
         counts = count_exactly(scores, np.array([0, 2, 2]), np.array([400, 400, 7]), nothing, nothing[:0], rescore)
-        assert asked == [([0, 2], [7, 400])]
+        ((rows, candidates),) = asked
+        assert rows == [0, 2]
+        assert {7, 400} <= set(candidates)
+        assert len(candidates) <= 2 + 1.1 * SAMPLE
         assert counts.greater.tolist() == [600, 600, 993]
 
     def test_not_a_number(self, table):

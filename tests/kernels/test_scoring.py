@@ -368,7 +368,6 @@ class TestChoice:
     def test_other_number_formats(self, used):
         model, *tensors = case("convkb")
         model, tensors = model.bfloat16(), [tensor.bfloat16() for tensor in tensors]
-        assert not scoring.is_usable_for(*tensors)
         assert score(model, "tails", *tensors, kernel="auto").dtype == torch.bfloat16
         with pytest.raises(SettingsError, match="neither all float32 nor all float64"):
             score(model, "tails", *tensors, kernel="cpu")

@@ -327,6 +327,14 @@ def test_a_loss_that_is_not_finite_stops_the_training(make_trainer, make_model):
     assert not trainer.checkpoints.last.exists()
 
 
+def test_descent_on_touched_rows_says_when_it_diverges(make_trainer, make_model):
+    options = {"optimizer": OptimizerSettings(name="sgd"), "loss": LossSettings(name="margin"), "learning_rate": 1e39}
+    trainer = make_trainer(make_model("transe", unit_ball=False), **options)
+    assert trainer.row_step is not None
+    with pytest.raises(RunError, match=r"the loss became (nan|inf)"):
+        train(trainer)
+
+
 def test_checkpoints_of_other_settings_are_refused(make_trainer):
     train(make_trainer(fingerprint="a"))
     with pytest.raises(RunError, match="belongs to other data or other settings"):

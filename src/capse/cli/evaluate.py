@@ -46,7 +46,7 @@ def evaluate(
         typer.echo(json.dumps(result.to_json(), ensure_ascii=False))
     else:
         console = Console(highlight=False)
-        kind = "filtered" if result.filtered else "raw"
+        kind = ("exact " if result.exact else "") + ("filtered" if result.filtered else "raw")
         title = f"{result.dataset}, {result.split}: {result.triples:,} triples, {kind} ranks"
         console.print(metrics_table(title, result.metrics["both"]))
         realistic = {side: result.metrics[side]["realistic"] for side in ("head", "tail")}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from capse.experiments.plan import Plan
+    from capse.experiments.plan import Experiment, Plan
     from capse.reports.reproduction.collect import Reproduction
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -34,30 +34,31 @@ def reproduce(
     A figure is written as PNG and SVG, `all` writes report.html too. With --run, a training that was stopped goes on.
     """
     from capse.errors import SettingsError
-    from capse.experiments.plan import PLAN, needed
+    from capse.experiments.plan import PLAN, choose
     from capse.reports.reproduction.collect import collect
     from capse.reports.reproduction.recorded import Results
 
-    needed(PLAN, part)  # or the name is wrong, and is said to be before anything else happens
+    chosen = choose(PLAN, part, only)  # or a name is wrong, and is said to be before anything else happens
     if (seeds is not None or only) and not run:
         raise SettingsError("--seeds and --only are for --run", "give --run too, or leave them out")
     target = out or results
     if run:
-        _train(PLAN, part, target, _numbers(seeds), only)
+        _train(PLAN, chosen, target, _numbers(seeds))
     found = collect(Results(target if run else results), PLAN, part)
     if part == "table1":
         _check_data(found)
     typer.echo(json.dumps(found.to_json(part), ensure_ascii=False) if as_json else _text(found))
+    if as_json:
+        for line in found.departures:
+            typer.echo(line, err=True)
     for path in _write(found, part, target):
         typer.echo(str(path), err=as_json)
 
 
-def _train(plan: Plan, part: str, out: Path, seeds: list[int] | None, only: list[str] | None) -> None:
+def _train(plan: Plan, chosen: list[Experiment], out: Path, seeds: list[int] | None) -> None:
     from capse.cli.display import TrainingProgress
-    from capse.experiments.plan import named, needed
     from capse.experiments.reproduce import missing_jobs
 
-    chosen = [named(plan, name) for name in only] if only else needed(plan, part)
     jobs = missing_jobs(plan, chosen, out, seeds)
     for number, job in enumerate(jobs, start=1):
         settings = job.recipe
@@ -77,7 +78,10 @@ def _text(found: Reproduction) -> str:
     shown += [claim_block(claim) for claim in found.claims]
     if found.outcomes:
         shown.append(target_block(found.outcomes))
-    return "\n\n".join(block.to_text() for block in shown)
+    texts = [block.to_text() for block in shown]
+    if found.departures:
+        texts.append("\n".join(found.departures))
+    return "\n\n".join(texts)
 
 
 def _write(found: Reproduction, part: str, folder: Path) -> list[Path]:

@@ -66,7 +66,7 @@ def show_outcomes(outcomes: Sequence[Outcome]) -> None:
 def show_failures(outcomes: Sequence[Outcome]) -> None:
     """One line for each trial that failed, when nothing else is under way."""
     for outcome in outcomes:
-        if outcome.error is not None:
+        if outcome.value is None:
             errors.print(f"trial {outcome.trial} failed: {outcome.error}", markup=False, soft_wrap=True)
 
 

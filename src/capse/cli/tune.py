@@ -35,7 +35,7 @@ def tune(
     """Try the settings of a grid and keep the best recipe, chosen on the validation set.
 
     Every trial is a run of its own. Ctrl-C stops cleanly; --resume goes on: trials that have ended are kept, half-done
-    ones go on from their checkpoints, failed ones are tried again.
+    ones go on from their checkpoints, failed ones of a grid are tried again; drawn ones stay failed.
     """
     from capse.cli.study_display import StudyProgress, show_failures, show_outcomes
     from capse.experiments.study import StudyFolder

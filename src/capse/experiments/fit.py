@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from capse.errors import MissingExtraError, RunError, SettingsError
 from capse.evaluation.metrics import METRICS, POLICIES, summarize
@@ -82,6 +83,7 @@ def fit(
     objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer)
     validator = _Validator(network, graph, recipe)
     summary_writer = _summary_writer() if settings.tensorboard else None
+    _ask_once(network)
     # Nothing was written so far: what is wrong with the input has been said by now.
     if not begun:
         _begin(run, recipe, graph)
@@ -124,6 +126,13 @@ def fit(
     if not was_finished:  # else the record says when and where it was trained, and that stays true
         write_json(run.results, _results(recipe, trainer))
     return predictor
+
+
+@torch.no_grad()
+def _ask_once(network: TripleModel) -> None:
+    """Score one triple as a validation does: what stands in the way of that is said now."""
+    first = torch.zeros(1, dtype=torch.long, device=network.device)
+    network.eval().score_tails(first, first, first)
 
 
 def fingerprint(recipe: Recipe, graph: Graph) -> str:

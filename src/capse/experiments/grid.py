@@ -31,6 +31,9 @@ _NOT_SEARCHED = {
     "model.name": "make a study for each model",
     "validation.metric": "trials are compared by it",
     "validation.triples": "trials are compared on the same triples",
+    "training.device": "it says where to train, not what: set it for all trials",
+    "training.checkpoint_seconds": "it changes no result: set it for all trials",
+    "training.tensorboard": "it changes no result: set it for all trials",
 }
 
 
@@ -151,21 +154,31 @@ def load_grid(
             raise SettingsError(f"{key} is fixed and searched at once", "leave it out of one of them")
     grid = Grid(recipe, {}, settings)
     parse_metric(grid.metric)
-    if not (recipe.validation.every and recipe.training.epochs):
-        key = "training.epochs" if recipe.validation.every else "validation.every"
-        raise SettingsError(f"{key} is 0", "trials are compared on the validation set: choose 1 or more")
     if not space:
         raise SettingsError("the grid is empty", "write 'grid:' and below it lines such as 'model.dim: [50, 100]'")
     grid = replace(grid, space={str(key): _values(grid, str(key), value) for key, value in space.items()})
     if grid.search.sampler == "grid" and grid.total > MOST_TRIALS:
         raise SettingsError(f"the grid has {grid.total:,} trials", "shorten it, or draw some with the sampler random")
-    grid.samples()  # raises if there is a value that its setting does not take
+    if "training.seed" in grid.space and recipe.validation.triples:
+        raise SettingsError(
+            "training.seed is searched, and it draws the validation.triples",
+            "trials are compared on the same triples: set validation.triples to 0, or search no seed",
+        )
+    for trial in grid.samples():  # raises if there is a value that its setting does not take
+        _check_validated(trial.recipe)
     return grid
 
 
 def shipped_grids() -> list[str]:
     """The names of the grids that come with the package."""
     return sorted(path.name.removesuffix(".yaml") for path in _shipped().iterdir() if path.name.endswith(".yaml"))
+
+
+def _check_validated(recipe: Recipe) -> None:
+    """Refuse a trial that would end without a value to compare it by."""
+    for key, value in (("validation.every", recipe.validation.every), ("training.epochs", recipe.training.epochs)):
+        if not value:
+            raise SettingsError(f"{key} is 0", "trials are compared on the validation set: choose 1 or more")
 
 
 def _recipe(source: Any, fixed: Mapping[str, Any], overrides: list[str]) -> Recipe:

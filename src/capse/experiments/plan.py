@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from capse.errors import UnknownNameError
+from capse.errors import SettingsError, UnknownNameError
 
 Settings = Literal["paper", "released", "own"]
 WN18RR, FB15K237 = "wn18rr", "fb15k-237"
@@ -122,6 +122,23 @@ def needed(plan: Plan, part: str) -> list[Experiment]:
     if part in ("table2", "table3"):
         return [experiment for experiment in plan if (experiment.routing is None) == (part == "table2")]
     return [] if part == "table1" else list(plan)
+
+
+def choose(plan: Plan, part: str, only: Sequence[str] | None = None) -> list[Experiment]:
+    """The experiments of a table or a figure, or those ``only`` among them.
+
+    >>> [experiment.name for experiment in choose(PLAN, "table3", ["capse-m5-wn18rr"])]
+    ['capse-m5-wn18rr']
+    """
+    shown = needed(plan, part)
+    if not only:
+        return shown
+    chosen = [named(plan, name) for name in dict.fromkeys(only)]
+    for experiment in chosen:
+        if experiment not in shown:
+            remedy = f"choose from {', '.join(each.name for each in shown)}" if shown else "nothing is trained for it"
+            raise SettingsError(f"{part} does not show {experiment.name}, which --only names", remedy)
+    return chosen
 
 
 def with_starts(plan: Plan, chosen: Iterable[Experiment]) -> list[Experiment]:

@@ -6,8 +6,10 @@ on. Nothing but the plan's recipe decides the settings, and nothing but the vali
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from capse.errors import RunError, SettingsError
 from capse.experiments.fit import Listener, fit
 from capse.experiments.plan import Experiment, Plan, with_starts
 from capse.experiments.recipe import Recipe, load_recipe
-from capse.runs.atomic import write_json
+from capse.runs.atomic import storage_errors, write_json
 from capse.runs.folder import RunFolder
 
 EVALUATION = "evaluation.json"
@@ -36,8 +38,11 @@ class Job:
     folder: Path
 
     def run(self, listener: Listener | None = None) -> None:
-        predictor = fit(self.experiment.dataset, self.recipe, out=self.folder, resume=True, listener=listener)
-        write_json(self.folder / EVALUATION, predictor.evaluate("test").to_json())
+        """Train and evaluate, unless another process does, or did since the job was made."""
+        with _at_work(self.folder):
+            if not (self.folder / EVALUATION).is_file():
+                predictor = fit(self.experiment.dataset, self.recipe, out=self.folder, resume=True, listener=listener)
+                write_json(self.folder / EVALUATION, predictor.evaluate("test").to_json())
 
 
 def missing_jobs(
@@ -46,7 +51,7 @@ def missing_jobs(
     """What is still to be done for the chosen experiments, in an order in which every start comes first."""
     jobs: list[Job] = []
     for experiment in with_starts(plan, chosen):
-        for seed in experiment.seeds if seeds is None else seeds:
+        for seed in dict.fromkeys(experiment.seeds if seeds is None else seeds):
             folder = seed_folder(out, experiment.name, seed)
             if not (folder / EVALUATION).is_file():
                 _check_start(experiment, seed, out)
@@ -56,10 +61,14 @@ def missing_jobs(
 
 def _recipe(experiment: Experiment, seed: int, out: str | Path) -> Recipe:
     changes = [*experiment.overrides, f"training.seed={seed}"]
+    values = load_recipe(experiment.recipe, data=experiment.dataset, overrides=changes).to_mapping()
+    paths = {setting: _data_file(experiment, file) for setting, file in experiment.files}
     if experiment.start:
-        changes.append(f"start.run={seed_folder(out, experiment.start, seed)}")
-    changes += [f"{setting}={_data_file(experiment, file)}" for setting, file in experiment.files]
-    return load_recipe(experiment.recipe, data=experiment.dataset, overrides=changes)
+        paths["start.run"] = seed_folder(out, experiment.start, seed)
+    for setting, path in paths.items():  # not among the changes, which are YAML: a path may be anything
+        section, key = setting.split(".")
+        values[section][key] = str(path)
+    return Recipe.from_mapping(values)
 
 
 def _data_file(experiment: Experiment, file: str) -> Path:
@@ -81,3 +90,31 @@ def _check_start(experiment: Experiment, seed: int, out: str | Path) -> None:
                 f"{experiment.name} starts from {folder}, which is kept without its weights",
                 "train both anew with another --out",
             )
+
+
+@contextmanager
+def _at_work(folder: Path) -> Iterator[None]:
+    """Hold the folder of a seed, or raise if another process does. The hold ends with the process, however it ends.
+
+    The lock is a file beside the folder, since training makes the folder as a whole, and goes when it is let go.
+    """
+    lock = folder.with_name(f".{folder.name}.lock")
+    made = [parent for parent in list(folder.parents)[:3] if not parent.exists()]  # experiment, runs, results
+    with storage_errors(lock):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = lock.exists() and os.path.samestat(os.fstat(file.fileno()), lock.stat())
+        except (BlockingIOError, FileNotFoundError):
+            held = False
+        if not held:  # by another process, or it was, when the file was opened
+            raise RunError(f"another process is at work on {folder}", "wait until it is done, or choose another --out")
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+            with suppress(OSError):  # a run was put there
+                for parent in made:
+                    parent.rmdir()

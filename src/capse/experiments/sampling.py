@@ -10,10 +10,12 @@ import hashlib
 import json
 import re
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,20 +38,24 @@ class Sampling:
         self.folder = folder
         self.grid = grid
         self.local = grid.search.storage is None
-        url = grid.search.storage or f"sqlite:///{folder.database}"
-        self.shown = without_password(url)
+        self.shown = without_password(grid.search.storage or str(folder.database))
         with self._errors():
-            self.storage = self._open(url)
-            self.study = self.optuna.create_study(
-                study_name=_name(grid, graph),
-                storage=self.storage,
-                sampler=self._sampler(0),
-                direction="minimize" if grid.minimised else "maximize",
-                load_if_exists=True,
-            )
+            self.storage = self._open(grid.search.storage)
+            try:
+                self.study = self.optuna.create_study(
+                    study_name=_name(grid, graph),
+                    storage=self.storage,
+                    sampler=self._sampler(0),
+                    direction="minimize" if grid.minimised else "maximize",
+                    load_if_exists=True,
+                )
+            except BaseException:
+                self.close()
+                raise
         self._left = self._left_behind()
 
     def close(self) -> None:
+        self.storage.remove_session()
         self.storage.engine.dispose()
 
     def claim(self) -> Trial | None:
@@ -107,9 +113,13 @@ class Sampling:
         samplers = self.optuna.samplers
         return (samplers.TPESampler if self.grid.search.sampler == "tpe" else samplers.RandomSampler)(seed=seed)
 
-    def _open(self, url: str) -> Any:
+    def _open(self, url: str | None) -> Any:
         from sqlalchemy.exc import IntegrityError, ProgrammingError
 
+        if url is None:  # a path is no URL, in which ? and { mean something; an absolute one is none for SQLite either
+            path = self.folder.database.resolve()
+            connect = partial(sqlite3.connect, path, timeout=_WAIT_SECONDS, check_same_thread=False)
+            return self.optuna.storages.RDBStorage("sqlite:///study.db", engine_kwargs={"creator": connect})
         if not re.match(r"\w+(\+\w+)?://", url):
             raise SettingsError(f"search.storage is {self.shown!r}", "write a URL such as postgresql://host/database")
         url = re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)

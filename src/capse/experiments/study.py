@@ -55,6 +55,9 @@ class TrialSource(Protocol):
     def outcomes(self) -> list[Outcome]:
         """How the trials ended that have."""
 
+    def close(self) -> None:
+        """Let go of what it has open."""
+
 
 class StudyFolder:
     """``study.yaml``, ``graph/``, ``vocabulary/``, ``trials/NNN`` (a run each; ``NNN.error`` says why one failed),
@@ -105,7 +108,9 @@ class StudyFolder:
         """Refuse a grid or data other than those the study was begun with."""
         stored = load_grid(self.file)
         there = self.load_graph(graph.name)
+        name = graph_name(stored.recipe.data)
         parts = {
+            f"data called {name!r}, not {graph.name!r}": (name, graph.name),
             "other values in its grid": (stored.space, grid.space),
             "another sampler or seed": (
                 (stored.search.sampler, stored.search.seed),
@@ -148,27 +153,21 @@ class StudyFolder:
         """How a trial ended, as its run says; None if it has not."""
         run, metric = self.run(trial.number), trial.recipe.validation.metric
         if run.results.is_file():
-            results = json.loads(run.results.read_text(encoding="utf-8"))
+            value, epochs, best_epoch, seconds = _read_results(run, metric)
+            said = None if value is not None else "it was never compared with the validation set"
             return Outcome(
-                trial=trial.number,
-                settings=trial.settings,
-                metric=metric,
-                value=results["best_validation"][metric],
-                epochs=results["epochs"],
-                best_epoch=results["best_epoch"],
-                seconds=results["training_seconds"],
-                run=str(run.path),
+                trial.number, trial.settings, metric, value, epochs, best_epoch, seconds, str(run.path), said
             )
         error = self.error(trial.number)
         if error.is_file():
-            said = error.read_text(encoding="utf-8").strip()
+            said = error.read_text(encoding="utf-8", errors="replace").strip() or "it is not known why"
             return Outcome(trial.number, trial.settings, metric, None, None, None, None, str(run.path), said)
         return None
 
     def write_table(self, grid: Grid, outcomes: Sequence[Outcome]) -> None:
         """Write how the trials ended, best first, and the recipe of the best."""
         write_text(self.table, "".join(json.dumps(outcome.to_json()) + "\n" for outcome in outcomes))
-        if outcomes and outcomes[0].error is None:
+        if outcomes and outcomes[0].value is not None:
             write_text(self.best, grid.trial(0, outcomes[0].settings).recipe.to_yaml())
 
 
@@ -179,15 +178,37 @@ class Enumeration:
         self.study = study
         self.trials = grid.trials()
         self._left = (trial for trial in self.trials if not study.run(trial.number).results.is_file())
+        self._ended: dict[int, Outcome] = {}  # those with a value: they stay as they are, and are read once
 
     def claim(self) -> Trial | None:
         return next(self._left, None)
 
     def tell(self, trial: Trial, outcome: Outcome) -> None:
         """The trial's own folder says it all."""
+        if outcome.value is not None:
+            self._ended[trial.number] = outcome
 
     def outcomes(self) -> list[Outcome]:
-        return [outcome for trial in self.trials if (outcome := self.study.outcome(trial))]
+        """Those of all processes; one that failed may be tried again by another, and is looked at anew."""
+        for trial in self.trials:
+            if trial.number not in self._ended and (outcome := self.study.outcome(trial)):
+                self._ended[trial.number] = outcome
+        found = [self._ended[trial.number] for trial in self.trials if trial.number in self._ended]
+        self._ended = {outcome.trial: outcome for outcome in found if outcome.value is not None}
+        return found
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def graph_name(source: str | None) -> str:
+    """The name of the graph that a study's recipe names: its own, or that of the folder it was read from.
+
+    >>> graph_name("wn18rr"), graph_name("/data/mine")
+    ('wn18rr', 'mine')
+    """
+    path = Path(source or "graph")
+    return path.name if path.is_absolute() else str(source or "graph")
 
 
 def identity(grid: Grid, graph: Graph) -> str:
@@ -199,3 +220,18 @@ def ranked(outcomes: Sequence[Outcome], grid: Grid) -> list[Outcome]:
     """Best first, failed trials last; the earlier trial wins a tie."""
     sign = 1 if grid.minimised else -1
     return sorted(outcomes, key=lambda o: (o.value is None, sign * (o.value or 0.0), o.trial))
+
+
+def _read_results(run: RunFolder, metric: str) -> tuple[float | None, int, int, float]:
+    """Value, epochs, best epoch and seconds of a run that has ended."""
+    try:
+        results = json.loads(run.results.read_text(encoding="utf-8"))
+        value = results["best_validation"][metric]
+        return (
+            None if value is None else float(value),
+            int(results["epochs"]),
+            int(results["best_epoch"]),
+            float(results["training_seconds"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{run.results} is damaged", "delete it: --resume makes it anew from the checkpoint") from error

@@ -7,6 +7,7 @@ filters with training and validation triples only: nothing here depends on the t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from capse.errors import RunError, SettingsError, StorageError
 from capse.experiments.grid import Grid, Trial, load_grid
 from capse.experiments.sampling import Sampling, without_password
 from capse.experiments.start import start_embeddings
-from capse.experiments.study import Enumeration, Outcome, StudyFolder, TrialSource, ranked
+from capse.experiments.study import Enumeration, Outcome, StudyFolder, TrialSource, graph_name, ranked
 from capse.experiments.workers import End, train_here, train_in_processes
 from capse.graph.benchmarks import dataset_names
 from capse.graph.dataset import Graph, load_graph
@@ -57,7 +58,7 @@ def tune(
     ``grid`` is a YAML file, a shipped name or a mapping; ``overrides`` are settings fixed in every trial, ``search``
     what is to differ from the grid's own search section. A study that was stopped or killed goes on with ``resume``,
     for which ``data`` and ``grid`` may be left out: ended trials are kept, half-done ones go on from their checkpoints,
-    and failed ones are tried again.
+    and failed ones of an enumerated grid are tried again. Drawn ones stay failed.
 
     >>> import tempfile
     >>> quick = {"recipe": "distmult", "set": {"training.epochs": 1}, "grid": {"model.dim": [2, 8]}}
@@ -79,8 +80,10 @@ def tune(
     if begun:
         study.check_same(resolved, graph)
         _remember(study, resolved)
+    source: TrialSource
     source = Enumeration(study, resolved) if resolved.search.sampler == "grid" else Sampling(study, resolved, graph)
-    return _Session(study, resolved, source, listener or StudyListener()).run(graph, jobs)
+    with closing(source):
+        return _Session(study, resolved, source, listener or StudyListener()).run(graph, jobs)
 
 
 class _Session:
@@ -104,14 +107,14 @@ class _Session:
         else:
             train_in_processes(self.study, graph.name, jobs, self.source.claim, self._progress, self._ended)
         outcomes = self._publish()
-        if outcomes and outcomes[0].error is not None:
-            raise RunError(f"all {len(outcomes)} trials failed, one of them with", outcomes[0].error)
+        if outcomes and outcomes[0].value is None:
+            raise RunError(f"all {len(outcomes)} trials failed, one of them with", outcomes[0].error or "")
         return outcomes
 
     def _publish(self) -> list[Outcome]:
         outcomes = ranked(self.source.outcomes(), self.grid)
         self.study.write_table(self.grid, outcomes)
-        self.done = sum(outcome.error is None for outcome in outcomes) + self.failed
+        self.done = sum(outcome.value is not None for outcome in outcomes) + self.failed
         return outcomes
 
     def _progress(self, trial: Trial, share: float) -> None:
@@ -126,7 +129,7 @@ class _Session:
         outcome = self.study.outcome(trial)
         assert outcome is not None, "a trial ends with results or an error"
         self.source.tell(trial, outcome)
-        self.failed += outcome.error is not None
+        self.failed += outcome.value is None
         best = self._publish()[0]
         if end == "trained":
             self.listener.trial(outcome, best)
@@ -135,19 +138,21 @@ class _Session:
 
 def _load_data(data: Graph | str | Path | None, grid: Grid, study: StudyFolder, begun: bool) -> tuple[Graph, Grid]:
     """The graph, and the grid with its recipe naming it such that `capse train` finds it."""
+    named = grid.recipe.data
     if data is None and begun:
-        return study.load_graph(_graph_name(grid.recipe.data)), grid
-    data = data or grid.recipe.data
+        stored = load_grid(study.file).recipe.data
+        if named is None or stored in (named, _source(named)):
+            return study.load_graph(graph_name(stored)), replace(grid, recipe=replace(grid.recipe, data=stored))
+    data = data or named
     if data is None:
         raise SettingsError("no data is named", "give --data with a dataset's name or a folder")
     graph = data if isinstance(data, Graph) else load_graph(data)
-    found_by_name = isinstance(data, Graph) or str(data) in dataset_names()
-    source = graph.name if found_by_name else str(Path(str(data)).resolve())
+    source = graph.name if isinstance(data, Graph) else _source(data)
     return graph, replace(grid, recipe=replace(grid.recipe, data=source))
 
 
-def _graph_name(source: str | None) -> str:
-    return Path(source or "graph").name
+def _source(data: str | Path) -> str:
+    return str(data) if str(data) in dataset_names() else str(Path(data).resolve())
 
 
 def _check_input(grid: Grid, graph: Graph) -> None:

@@ -35,6 +35,7 @@ End = Literal["trained", "found", "elsewhere"]  # found: it had ended already; e
 Ended = Callable[[Trial, End], None]
 
 _REPORT_SECONDS = 0.5
+_GRACE_SECONDS = 60.0  # for the checkpoint of a process that was asked to stop
 _LONGEST_MESSAGE = 500  # characters
 
 
@@ -91,8 +92,9 @@ def train_in_processes(
             if trial is None:
                 continue
             if event is None:
-                write_text(study.error(trial.number), f"its process ended with {worker.status()}\n")
                 workers.remove(worker)
+                worker.close(time.monotonic() + _GRACE_SECONDS)
+                write_text(study.error(trial.number), f"its process ended with {worker.status()}\n")
                 ended(trial, "trained")
                 begin()
             elif "share" in event:
@@ -107,8 +109,9 @@ def train_in_processes(
     finally:
         for worker in workers:
             worker.stop()
+        deadline = time.monotonic() + _GRACE_SECONDS
         for worker in workers:
-            worker.close()
+            worker.close(deadline)
 
 
 class _Worker:
@@ -124,7 +127,8 @@ class _Worker:
             text=True,
             process_group=0,
         )
-        threading.Thread(target=self._listen, args=(self.process.stdout, events), daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, args=(self.process.stdout, events), daemon=True)
+        self.listener.start()
         threads = [max(1, count // jobs) for count in _threads()]
         self._send({"study": str(study.path.resolve()), "name": name, "threads": threads, "arguments": sys.argv})
 
@@ -143,16 +147,18 @@ class _Worker:
         else:
             self.process.kill()
 
-    def close(self) -> None:
-        """Wait for the end; a second Ctrl-C does not wait."""
+    def close(self, deadline: float) -> None:
+        """Wait for the end, but not for ever; a second Ctrl-C does not wait."""
         try:
-            self.process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(max(0.0, deadline - time.monotonic()))
         finally:
             self.process.kill()
             self.process.wait()
-            for pipe in (self.process.stdin, self.process.stdout):
-                if pipe is not None:
-                    pipe.close()
+            self.listener.join(1)  # it closes the pipe that it reads
+            with suppress(BrokenPipeError):  # what was not sent to one that has died
+                assert self.process.stdin is not None
+                self.process.stdin.close()
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
@@ -161,7 +167,7 @@ class _Worker:
             self.process.stdin.flush()
 
     def _listen(self, answers: IO[str], events: queue.Queue[Any]) -> None:
-        with suppress(ValueError):  # a line that a kill has cut
+        with answers, suppress(ValueError):  # a line that a kill has cut
             for line in answers:
                 events.put((self, json.loads(line)))
         events.put((self, None))
@@ -198,6 +204,9 @@ def _free_gpu_memory() -> None:
 
 def main() -> None:
     """The process: train what standard input says, one after the other."""
+    # In the background of a shell SIGINT is ignored, and children inherit that; here it is how the study says stop.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
     import numba
     import torch
 

@@ -62,6 +62,7 @@ class LinkPredictionResult:
     unseen_triples: int  # counted in every figure: they have an entity that no training triple has
     seconds: float  # scoring and ranking, without loading and compiling
     filtered: bool  # whether other known triples were kept from competing
+    exact: bool  # whether float64 decided what float32 could not
     metrics: dict[str, Summary]  # both, head, tail -> policy -> metric
     intervals: dict[str, Summary]  # both -> policy -> metric -> [low, high]
     breakdowns: dict[str, Any]  # relation, category, frequency -> group -> side -> policy -> metric
@@ -115,6 +116,7 @@ def evaluate(
         unseen_triples=int(has_unseen_entity(graph, triples).sum()),
         seconds=seconds,
         filtered=filtered,
+        exact=exact,
         metrics=metrics,
         intervals={"both": _bounds(sides["both"], seed)} if intervals else {},
         breakdowns=_breakdowns(graph, triples, sides) if breakdowns else {},
@@ -164,6 +166,8 @@ class _Twin:
     def __init__(self, model: Scorable) -> None:
         if not isinstance(model, TripleModel):
             raise SettingsError(f"exact ranks of a {type(model).__name__}", "they need a TripleModel")
+        if model.scorer.rounds_scores:
+            raise SettingsError("this model ranks by rounded scores, so it has no exact ranks", "leave out --exact")
         self.model = copy.deepcopy(model).double()
         _, place = distinct_rows(self.model.entities.detach())
         self.first = np.unique(place.cpu().numpy(), return_index=True)[1][place.cpu().numpy()]

@@ -1,7 +1,8 @@
-"""Counts as float64 would have them, at little more than float32's price.
+"""Counts as float64 would have them, without scoring everything in float64.
 
 Two float32 scores can be so near to each other that their order, or whether they tie, is a matter of rounding. Whatever
-is that near to the true candidate's score is scored again in float64, and the counts are taken from there.
+is that near to the true candidate's score is scored again in float64, and the counts are taken from there. How near is
+too near follows from the differences between float32 and float64 that are found on the way.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from torch import Tensor
 from capse.kernels.counting import Counts, Int64s, count_competitors
 
 BAND = 2e-5  # of a row's largest |score|: 1e-5 for the error of the true candidate's score, and 1e-5 for the other's
+MARGIN = 4  # a band must be this many times the largest error found, or is widened to it
+SAMPLE = 64  # candidates that are scored again wherever they stand, to find errors
 GROUP = 64  # queries whose near candidates are scored again together
 
 Rescore = Callable[[Int64s, Int64s], Tensor]  # rows (q,) and candidates (c,) to float64 scores (q, c)
@@ -38,13 +41,8 @@ def _count_group(
     finite = of_queries.isfinite().all(dim=1).cpu().numpy()
     place = torch.from_numpy(true).to(scores.device)[:, None]
     gaps = of_queries - of_queries.gather(1, place)  # above zero where a candidate is better than the true one
-    near = gaps.abs() <= BAND * of_queries.abs().amax(dim=1, keepdim=True)
-    chosen = near.any(dim=0)
     if finite.all() and len(rows):
-        distinct, of_row = np.unique(rows, return_inverse=True)
-        wide = rescore(distinct, chosen.nonzero()[:, 0].cpu().numpy())[torch.from_numpy(of_row).to(scores.device)]
-        wide = wide - wide.gather(1, (chosen.cumsum(0) - 1)[place])
-        gaps[:, chosen] = torch.where(near[:, chosen], wide.sign().to(gaps.dtype), gaps[:, chosen])
+        gaps = _settle(gaps, BAND * of_queries.abs().amax(dim=1, keepdim=True).double(), rows, place, rescore)
     lengths = np.diff(offsets)[rows]
     ends = np.cumsum(lengths)
     of_known = np.repeat(offsets[rows] - (ends - lengths), lengths) + np.arange(lengths.sum())
@@ -52,3 +50,20 @@ def _count_group(
         gaps, np.arange(len(rows)), true, np.concatenate([[0], ends]).astype(np.int64), known[of_known]
     )
     return counts._replace(finite=finite)
+
+
+def _settle(gaps: Tensor, band: Tensor, rows: Int64s, place: Tensor, rescore: Rescore) -> Tensor:
+    """Gaps (n, E) to the true candidates at ``place`` (n, 1), those within the band (n, 1) with float64's signs."""
+    distinct, of_row = np.unique(rows, return_inverse=True)
+    of_query = torch.from_numpy(of_row).to(gaps.device)
+    sample = torch.zeros(gaps.shape[1], dtype=torch.bool, device=gaps.device)
+    sample[:: max(1, gaps.shape[1] // SAMPLE)] = True
+    while True:
+        near = gaps.abs() <= band
+        chosen = near.any(dim=0) | sample
+        wide = rescore(distinct, chosen.nonzero()[:, 0].cpu().numpy())[of_query]
+        wide = wide - wide.gather(1, (chosen.cumsum(0) - 1)[place])
+        least = MARGIN * (gaps[:, chosen] - wide).abs().amax(dim=1, keepdim=True)
+        if (least <= band).all() or chosen.all():
+            return gaps.masked_scatter(near, wide[near[:, chosen]].sign().to(gaps.dtype))
+        band = band.maximum(least)

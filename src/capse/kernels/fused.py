@@ -175,7 +175,7 @@ def _descend_margin(entities, relations, heads, relation_ids, tails, margin, rat
         true = _distance(entities[heads[i, 0]], r, entities[tails[i, 0]])
         for j in range(1, versions):
             violation = margin + true - _distance(entities[heads[i, j]], r, entities[tails[i, j]])
-            if violation > 0:
+            if not violation <= 0:  # NaN counts, so that the loss says so
                 loss += violation
                 counts[i, 0] += 1
                 counts[i, j] = -1

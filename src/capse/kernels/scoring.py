@@ -42,11 +42,6 @@ def score_heads(stage: Stage, r: Tensor, t: Tensor, candidates: Tensor, plain: P
     return _score(stage, HEAD, {"relation vectors": r, "tail vectors": t}, candidates, plain)
 
 
-def is_usable_for(*tensors: Tensor) -> bool:
-    """Whether there is a compiled kernel for such tensors."""
-    return any(not _obstacle(kernel, tensors) for kernel in ("cpu", "gpu"))
-
-
 @contextmanager
 def forced(kernel: Kernel) -> Iterator[None]:
     """Within this context, use one kernel whatever ``CAPSE_KERNEL`` says."""

@@ -61,6 +61,7 @@ class Scorer(nn.Module, ABC):
     entity_width: int  # floats an entity needs
     relation_width: int  # floats a relation needs
     floats_per_triple: int  # temporaries that scoring one triple needs, so that derived directions stay within bounds
+    rounds_scores: bool = False  # whether to lose digits is part of the model, so that float64 would be another model
 
     @abstractmethod
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:

@@ -74,6 +74,7 @@ class CapsE(Scorer):
         self.scale = nn.Parameter(torch.tensor(float(k))) if settings.variant == "scaled" else None  # γ
         self.dropout = nn.Dropout(settings.dropout)
         self.readout = settings.readout
+        self.rounds_scores = settings.readout == "sigmoid"
         self.filters = nn.Parameter(start_filters(n, settings.filter_start))  # (3, N)
         self.bias = nn.Parameter(torch.zeros(n))
         self.weights = nn.Parameter(torch.empty(k, n, d))  # W_i transposed, (k, N, d)

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -6,7 +7,15 @@ import pytest
 from capse.errors import RunError
 from capse.experiments.plan import PLAN, named
 from capse.experiments.recipe import load_recipe
-from capse.reports.reproduction.recorded import Results, aggregate, departures, of_groups, of_validation, ours
+from capse.reports.reproduction.recorded import (
+    Results,
+    aggregate,
+    departing,
+    departures,
+    of_groups,
+    of_validation,
+    ours,
+)
 
 TRANSE = named(PLAN, "transe-wn18rr")
 
@@ -81,6 +90,40 @@ def test_a_setting_that_is_newer_than_the_run_is_no_departure(writer):
     assert departures(TRANSE, replace(record, recipe={**record.recipe, "training": older})) == []
 
 
+@pytest.mark.parametrize(
+    ("start", "departed"),
+    [
+        ("runs/transe-wn18rr/seed-1", []),
+        ("/another/place/runs/transe-wn18rr/seed-1/", []),
+        ("runs/transe-wn18rr/seed-0", ["start.run: runs/transe-wn18rr/seed-0, not transe-wn18rr/seed-1"]),
+        ("runs/transe/seed-1", ["start.run: runs/transe/seed-1, not transe-wn18rr/seed-1"]),
+        ("null", ["start.run: None, not transe-wn18rr/seed-1"]),
+    ],
+)
+def test_a_run_must_start_from_the_planned_run_of_its_seed(writer, start, departed):
+    writer.add("capse-wn18rr", 1, start__run=start)
+    experiment = named(PLAN, "capse-wn18rr")
+    (record,) = Results(writer.folder).records(experiment)
+    assert departures(experiment, record) == departed
+
+
+def test_a_run_that_should_start_at_random_must(writer):
+    experiment = named(PLAN, "distmult-wn18rr")
+    writer.add("distmult-wn18rr", start__run="runs/transe-wn18rr/seed-0")
+    (record,) = Results(writer.folder).records(experiment)
+    assert departures(experiment, record) == ["start.run: runs/transe-wn18rr/seed-0, not None"]
+
+
+def test_every_seed_is_held_against_the_plan(writer):
+    writer.add("capse-wn18rr", 0)
+    writer.add("capse-wn18rr", 1, training__learning_rate=0.5, start__run="x/y")
+    writer.add("capse-wn18rr", 2)
+    assert departing(Results(writer.folder), PLAN) == [
+        "runs/capse-wn18rr/seed-1 departs from the plan: "
+        "training.learning_rate: 0.5, not 1e-05; start.run: x/y, not transe-wn18rr/seed-1"
+    ]
+
+
 def test_nothing_recorded(tmp_path):
     with pytest.raises(RunError, match=r"no recorded runs in .*nowhere.*: call this in a checkout .* --results"):
         Results(tmp_path / "nowhere").records(TRANSE)
@@ -90,6 +133,53 @@ def test_a_damaged_file(writer):
     folder = writer.add("transe-wn18rr")
     (folder / "evaluation.json").write_text("{")
     with pytest.raises(RunError, match=r"evaluation\.json is damaged"):
+        Results(writer.folder).records(TRANSE)
+
+
+def without(content, *keys):
+    """A copy of nested mappings that lacks one key."""
+    first, *rest = keys
+    if not rest:
+        return {key: value for key, value in content.items() if key != first}
+    return {**content, first: without(content[first], *rest)}
+
+
+@pytest.mark.parametrize("name", ["results.json", "evaluation.json", "recipe.yaml", "metrics.jsonl"])
+@pytest.mark.parametrize("content", ["{}\n", '{"metrics": {}, "training": 3, "epoch": null}\n'])
+def test_a_readable_but_incomplete_file_is_named(writer, name, content):
+    (writer.add("transe-wn18rr", looks=[0.3]) / name).write_text(content)
+    with pytest.raises(RunError, match=rf"{name} is (incomplete: it has no|damaged: epoch)") as caught:
+        Results(writer.folder).records(TRANSE)
+    assert "restore it, or delete the folder and train again" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("results.json", ("machine", "threads")),
+        ("results.json", ("best_validation", "hits@10")),
+        ("results.json", ("versions",)),
+        ("evaluation.json", ("metrics", "both", "pessimistic", "mrr")),
+        ("evaluation.json", ("seconds",)),
+        ("evaluation.json", ("intervals", "both", "realistic", "mrr")),
+        ("evaluation.json", ("breakdowns", "frequency")),
+        ("evaluation.json", ("breakdowns", "category", "M-1", "tail", "expected", "hits@10")),
+        ("evaluation.json", ("breakdowns", "relation", "_hypernym", "share")),
+    ],
+)
+def test_a_key_that_is_missing_is_named(writer, name, keys):
+    path = writer.add("transe-wn18rr") / name
+    path.write_text(json.dumps(without(json.loads(path.read_text()), *keys)))
+    with pytest.raises(RunError, match=re.escape(f"{name} is incomplete: it has no {'.'.join(keys)}: restore it")):
+        Results(writer.folder).records(TRANSE)
+
+
+def test_a_figure_that_is_no_number(writer):
+    path = writer.add("transe-wn18rr") / "evaluation.json"
+    stored = json.loads(path.read_text())
+    stored["metrics"]["both"]["realistic"]["mrr"] = None
+    path.write_text(json.dumps(stored))
+    with pytest.raises(RunError, match=r"evaluation\.json is damaged: metrics\.both\.realistic\.mrr is not what"):
         Results(writer.folder).records(TRANSE)
 
 

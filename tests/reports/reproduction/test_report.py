@@ -61,9 +61,24 @@ def test_what_was_tried_is_told(writer, read_page):
 
 
 def test_a_run_with_other_settings_is_pointed_out(writer):
-    writer.add("transe-wn18rr", training__epochs=7)
+    writer.add("transe-wn18rr", 0)
+    assert "No recorded run departs from the plan." in render(collect(Results(writer.folder), PLAN))
+    writer.add("transe-wn18rr", 1, training__epochs=7)
     page = render(collect(Results(writer.folder), PLAN))
-    assert "Differs from the plan&#x27;s recipe: training.epochs: 7, not " in page
+    assert "No recorded run departs from the plan." not in page
+    assert "<li>runs/transe-wn18rr/seed-1 departs from the plan: training.epochs: 7, not " in page
+    assert "Seed 1 differs from the plan&#x27;s recipe: training.epochs: 7, not " in page
+    assert "Seed 0 differs" not in page
+
+
+def test_a_table_points_out_only_the_runs_it_shows(writer):
+    writer.add("capse-m3-wn18rr", training__epochs=7)
+    found = {part: collect(Results(writer.folder), PLAN, part).departures for part in ("table2", "table3", "all")}
+    assert [len(lines) for lines in found.values()] == [0, 1, 1]
+
+
+def test_the_start_on_fb15k_237_is_told(writer, read_page):
+    assert "the TransE with our own settings (transe-own-fb15k-237)" in render(collect(Results(writer.folder), PLAN))
 
 
 def test_the_same_records_give_the_same_file(planted_results, tmp_path):
@@ -84,3 +99,4 @@ def test_the_recorded_runs_of_this_repository_are_the_plans(read_page):
     for experiment in PLAN:
         for record in found.results.records(experiment):
             assert departures(experiment, record) == [], record.folder
+    assert found.departures == []

@@ -1,10 +1,13 @@
+import json
+
 import pytest
 
 from capse.experiments.plan import PLAN, Experiment
 from capse.reports.reproduction.collect import collect
+from capse.reports.reproduction.recorded import Results
 from capse.reports.reproduction.rows import figure2, figure3, table1, table2, table3
 
-KEYS = ["model", "dataset", "settings", "recipe", "paper", "ours", "runs"]
+KEYS = ["model", "dataset", "settings", "recipe", "start", "paper", "ours", "runs"]
 POLICIES = ["optimistic", "realistic", "pessimistic", "expected"]
 
 
@@ -85,6 +88,28 @@ def test_figure_3(planted_results):
     assert row["share"] == 0.012
     assert row["ours"]["realistic"]["mrr"]["mean"] == pytest.approx(0.25)
     assert {row["share"] for row in rows if row["settings"] == "own"} == {None}
+
+
+def test_rows_say_what_they_start_from(planted_results):
+    starts = {(row["model"], row["dataset"], row["settings"]): row["start"] for row in table2(planted_results, PLAN)}
+    assert starts["CapsE", "wn18rr", "paper"] == "transe-wn18rr"
+    assert starts["CapsE", "fb15k-237", "paper"] == starts["ConvKB", "fb15k-237", "paper"] == "transe-own-fb15k-237"
+    assert starts["CapsE", "fb15k-237", "own"] is starts["KBGAN", "wn18rr", "paper"] is None
+    assert {row["start"] for row in table3(planted_results, PLAN)} == {"transe-wn18rr"}
+
+
+def test_a_relation_that_no_evaluation_has_is_not_recorded(writer):
+    path = writer.add("capse-wn18rr") / "evaluation.json"
+    stored = json.loads(path.read_text())
+    del stored["breakdowns"]["relation"]["_verb_group"]
+    path.write_text(json.dumps(stored))
+    rows = {
+        row["relation"]: row
+        for row in figure3(Results(writer.folder), PLAN)
+        if (row["model"], row["settings"]) == ("CapsE", "paper")
+    }
+    assert (rows["verb_group"]["ours"], rows["verb_group"]["share"]) == (None, None)
+    assert rows["hypernym"]["share"] is not None
 
 
 def test_table_1_without_data(monkeypatch, tmp_path):

@@ -7,7 +7,7 @@ from typing import Any
 
 from capse.experiments.plan import Plan, needed
 from capse.reports.reproduction.claims import Claim, claims
-from capse.reports.reproduction.recorded import Results
+from capse.reports.reproduction.recorded import Results, departing
 from capse.reports.reproduction.rows import ROWS, Row
 from capse.reports.reproduction.targets import outcomes
 
@@ -21,6 +21,7 @@ class Reproduction:
     rows: dict[str, list[Row]]  # by part
     claims: list[Claim]
     outcomes: list[dict[str, Any]]
+    departures: list[str]  # a line for each run behind them whose settings are not the plan's
 
     def to_json(self, part: str) -> Any:
         """What ``capse reproduce PART --json`` prints."""
@@ -33,7 +34,7 @@ class Reproduction:
 
 def collect(results: Results, plan: Plan, part: str = "all") -> Reproduction:
     """Read what a part needs."""
-    needed(plan, part)  # or it is no part of the paper
+    experiments = needed(plan, part)  # or it is no part of the paper
     wanted = [name for name in ROWS if part in (name, "all")]
     return Reproduction(
         results,
@@ -41,4 +42,5 @@ def collect(results: Results, plan: Plan, part: str = "all") -> Reproduction:
         rows={name: ROWS[name](results, plan) for name in wanted},
         claims=claims(results, plan) if part in ("claims", "all") else [],
         outcomes=outcomes(results, plan) if part == "all" else [],
+        departures=departing(results, experiments),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from capse.errors import RunError
@@ -15,6 +15,7 @@ from capse.experiments.plan import Experiment
 from capse.experiments.recipe import load_recipe
 from capse.experiments.reproduce import EVALUATION
 from capse.graph.predictor import read_recipe
+from capse.reports.reproduction import complete
 from capse.runs.folder import RunFolder
 
 Table = Mapping[str, Mapping[str, float]]  # policy -> metric -> value
@@ -55,6 +56,7 @@ class Results:
     def _record(self, experiment: Experiment, folder: Path) -> Record:
         run = RunFolder(folder)
         recipe, evaluation = read_recipe(run), folder / EVALUATION
+        complete.check_recipe(run.recipe, recipe)
         record = Record(
             folder=folder.relative_to(self.folder).as_posix(),
             seed=recipe["training"]["seed"],
@@ -63,6 +65,10 @@ class Results:
             history=run.read_metrics(),
             evaluation=_json(evaluation) if evaluation.is_file() else None,
         )
+        complete.check_results(run.results, record.results, recipe["validation"]["metric"])
+        complete.check_history(run.metrics, record.history)
+        if record.evaluation is not None:
+            complete.check_evaluation(evaluation, record.evaluation)
         data = {recipe["data"], (record.evaluation or recipe).get("dataset", recipe["data"])}
         if folder.name != f"seed-{record.seed}" or data != {experiment.dataset}:
             raise RunError(
@@ -75,14 +81,29 @@ class Results:
 def departures(experiment: Experiment, record: Record) -> list[str]:
     """Where the settings of a recorded run are not those of the plan, as 'key: recorded, not planned'.
 
-    Files, device and seed may differ, and a setting that did not exist when the run was made.
+    Files, device and seed may differ, and a setting that did not exist when the run was made. What a run starts from
+    may lie anywhere, but must be called like the run of the same seed that the plan names.
     """
-    planned = load_recipe(experiment.recipe, data=experiment.dataset, overrides=list(experiment.overrides))
-    wanted, found = (_flat(values) for values in (planned.to_mapping(), record.recipe))
-    return [
+    wanted, found = _planned(experiment), _flat(record.recipe)
+    others = [
         f"{key}: {found[key]}, not {value}"
         for key, value in wanted.items()
         if key in found and key not in _MAY_DIFFER and found[key] != value
+    ]
+    start = found.get("start.run")
+    planned = f"{experiment.start}/seed-{record.seed}" if experiment.start else None
+    if (start and "/".join(PurePath(str(start)).parts[-2:])) != planned:
+        others.append(f"start.run: {start}, not {planned}")
+    return others
+
+
+def departing(results: Results, experiments: Iterable[Experiment]) -> list[str]:
+    """A line for each recorded run that departs from the plan."""
+    return [
+        f"{record.folder} departs from the plan: {'; '.join(found)}"
+        for experiment in experiments
+        for record in results.records(experiment)
+        if (found := departures(experiment, record))
     ]
 
 
@@ -116,11 +137,13 @@ def of_groups(kind: str, groups: Sequence[str], side: str) -> Callable[[Record],
     """Some groups of a breakdown together, each weighted by its size."""
 
     def pick(record: Record) -> Table | None:
-        parts = record.evaluation["breakdowns"][kind] if record.evaluation else {}
+        parts = record.evaluation["breakdowns"].get(kind, {}) if record.evaluation else {}
         chosen = [parts[group] for group in groups if group in parts]
         if len(chosen) <= 1:
             return chosen[0][side] if chosen else None
         total = sum(part["share"] for part in chosen)
+        if not total:
+            return None
         return {
             policy: {m: sum(part["share"] * part[side][policy][m] for part in chosen) / total for m in metrics}
             for policy, metrics in chosen[0][side].items()
@@ -139,6 +162,12 @@ def _spread(values: list[float], seeds: list[int]) -> dict[str, Any]:
     return {"mean": statistics.fmean(values), "std": deviation, "seeds": seeds}
 
 
+@cache
+def _planned(experiment: Experiment) -> dict[str, Any]:
+    recipe = load_recipe(experiment.recipe, data=experiment.dataset, overrides=list(experiment.overrides))
+    return _flat(recipe.to_mapping())
+
+
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     sections = {key: value if isinstance(value, Mapping) else {"": value} for key, value in values.items()}
     return {f"{name}.{key}".rstrip("."): value for name, section in sections.items() for key, value in section.items()}
@@ -148,5 +177,5 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{path} is damaged", "restore it, or delete the folder and train again") from error
+        raise RunError(f"{path} is damaged", complete.REMEDY) from error
     return content

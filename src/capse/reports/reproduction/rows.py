@@ -1,7 +1,8 @@
 """The rows of each table and figure as plain data: what ``capse reproduce --json`` prints.
 
-Every row has ``model``, ``dataset``, ``settings``, ``recipe``, ``paper``, ``ours`` and ``runs``; what else it has says
-which cell it is. ``paper`` is what the paper prints for that model and data set, whichever settings the row has.
+Every row has ``model``, ``dataset``, ``settings``, ``recipe``, ``start``, ``paper``, ``ours`` and ``runs``; what else
+it has says which cell it is. ``paper`` is what the paper prints for that model and data set, whichever settings the row
+has.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def table1() -> list[Row]:
         if dataset in paper.CATEGORY_RELATIONS:
             printed["category_relations"] = paper.CATEGORY_RELATIONS[dataset]
             printed["category_test_share"] = paper.CATEGORY_SHARES[dataset]
-        nobody = {"model": None, "dataset": dataset, "settings": None, "recipe": None}
+        nobody = {"model": None, "dataset": dataset, "settings": None, "recipe": None, "start": None}
         rows.append({**nobody, "paper": printed, "ours": _counted(dataset), "runs": []})
     return rows
 
@@ -85,7 +86,8 @@ def figure3(results: Results, plan: Plan) -> list[Row]:
             figures = {**paper.by_relation(experiment.model, relation), "share": printed}
             row = _row(results, experiment, figures, of_groups("relation", [f"_{relation}"], "both"), relation=relation)
             evaluations = [record.evaluation for record in results.records(experiment) if record.evaluation]
-            shares = [each["breakdowns"]["relation"][f"_{relation}"]["share"] for each in evaluations]
+            groups = [each["breakdowns"]["relation"].get(f"_{relation}") for each in evaluations]
+            shares = [group["share"] for group in groups if group]
             rows.append({**row, "share": shares[0] if shares else None})
     return rows
 
@@ -105,12 +107,12 @@ def _compared(plan: Plan, dataset: str) -> list[Experiment]:
 
 def _row(results: Results, experiment: Experiment, printed: Mapping[str, Any], pick: Pick, **where: Any) -> Row:
     found, runs = ours(results.records(experiment), pick)
-    who = {key: getattr(experiment, key) for key in ("model", "dataset", "settings", "recipe")}
+    who = {key: getattr(experiment, key) for key in ("model", "dataset", "settings", "recipe", "start")}
     return {**who, **where, "paper": dict(printed), "ours": found, "runs": runs}
 
 
 def _nothing(model: str, dataset: str, printed: Mapping[str, Any], **where: Any) -> Row:
-    who = {"model": model, "dataset": dataset, "settings": "paper", "recipe": None}
+    who = {"model": model, "dataset": dataset, "settings": "paper", "recipe": None, "start": None}
     return {**who, **where, "paper": dict(printed), "ours": None, "runs": []}
 
 
