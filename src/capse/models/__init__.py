@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from capse.errors import UnknownNameError
-from capse.models.base import ModelSettings, Scorer, TripleModel
+from capse.models.base import Model, ModelSettings, Scorer, TripleModel
 from capse.models.capse import CapsE, CapsESettings
 from capse.models.complex import ComplEx
 from capse.models.conve import ConvE, ConvESettings
 from capse.models.convkb import ConvKB, ConvKBSettings
 from capse.models.distmult import DistMult
+from capse.models.personal import PersonalModel
 from capse.models.stranse import STransE
 from capse.models.transd import TransD
 from capse.models.transe import TransE
@@ -76,7 +77,9 @@ __all__ = [
     "ConvKB",
     "ConvKBSettings",
     "DistMult",
+    "Model",
     "ModelSettings",
+    "PersonalModel",
     "STransE",
     "Scorer",
     "TransD",

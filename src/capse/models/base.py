@@ -99,7 +99,25 @@ class Scorer(nn.Module, ABC):
         return vectors.abs()
 
 
-class TripleModel(nn.Module):
+class Model(nn.Module):
+    """A scorer with tables of vectors that training changes; which tables, a subclass says."""
+
+    scorer: Scorer
+
+    @property
+    def tables(self) -> list[nn.Parameter]:
+        """The tables that are trained."""
+        raise NotImplementedError
+
+    @property
+    def device(self) -> torch.device:
+        return self.tables[0].device
+
+    def constrain(self) -> None:
+        """Restore the scorer's constraints on the tables."""
+
+
+class TripleModel(Model):
     """A scorer with an entity table (E, entity_width) and a relation table (R, relation_width).
 
     With reciprocal relations the relation table has 2R rows, row R + r being the inverse of r, and
@@ -119,8 +137,8 @@ class TripleModel(nn.Module):
             self.constrain()
 
     @property
-    def device(self) -> torch.device:
-        return self.entities.device
+    def tables(self) -> list[nn.Parameter]:
+        return [self.entities, self.relations]
 
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Scores of triples given as ids whose shapes broadcast."""
@@ -171,7 +189,6 @@ class TripleModel(nn.Module):
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """Restore the scorer's constraints on the tables."""
         self.scorer.constrain(self.entities, self.relations)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from capse.errors import RunError
-from capse.models import TripleModel
+from capse.models import Model
 from capse.runs.tensors import load_tensors, save_tensors
 
 _REMEDY = "delete the checkpoints folder; --resume then begins anew"
@@ -42,13 +42,13 @@ class Checkpoints:
         self.best = folder / "best.safetensors"
         self.fingerprint = fingerprint
 
-    def save(self, model: TripleModel, optimizer: torch.optim.Optimizer, position: Position) -> None:
+    def save(self, model: Model, optimizer: torch.optim.Optimizer, position: Position) -> None:
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         for number, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{number}.{key}": value for key, value in state.items() if value is not None}
         self._write(self.last, tensors, {"position": asdict(position)})
 
-    def load(self, model: TripleModel, optimizer: torch.optim.Optimizer) -> Position:
+    def load(self, model: Model, optimizer: torch.optim.Optimizer) -> Position:
         """Put the last checkpoint into ``model`` and ``optimizer``."""
         tensors, metadata = self._read(self.last)
         self._into(model, {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
@@ -63,10 +63,10 @@ class Checkpoints:
         except (KeyError, TypeError) as error:
             raise RunError(f"{self.last} does not say how far the training had come", _REMEDY) from error
 
-    def save_best(self, model: TripleModel) -> None:
+    def save_best(self, model: Model) -> None:
         self._write(self.best, dict(model.state_dict()), {})
 
-    def load_best(self, model: TripleModel) -> None:
+    def load_best(self, model: Model) -> None:
         """Put the weights of the best validated epoch into ``model``."""
         tensors, _ = self._read(self.best)
         self._into(model, tensors)
@@ -83,7 +83,7 @@ class Checkpoints:
             )
         return tensors, metadata
 
-    def _into(self, model: TripleModel, tensors: dict[str, Tensor]) -> None:
+    def _into(self, model: Model, tensors: dict[str, Tensor]) -> None:
         try:
             model.load_state_dict(tensors)
         except RuntimeError as error:

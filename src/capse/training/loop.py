@@ -186,7 +186,7 @@ class Trainer:
             loss = self._autograd_step(batch, generator, rate)
             model.constrain()
         # Fused optimisers do not say that they write, and what a model keeps beside its table must not go stale.
-        increment_version([model.entities, model.relations])
+        increment_version(model.tables)
         position.step += 1
         self._unread.append(loss.detach() * (1 if self.objective.loss.reduction == "sum" else len(batch)))
         if model.device.type == "cpu" or position.step % STEPS_BETWEEN_READS == 0 or position.step == self.steps:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from capse.errors import SettingsError
-from capse.models import TripleModel
+from capse.models import Model, TripleModel
 from capse.training.losses import LossSettings, binary_loss, corruption_loss, softmax_loss
 from capse.training.negatives import Corruptor, NegativeSettings, head_chances
 from capse.training.regularizers import RegularizerSettings, penalty
@@ -24,9 +24,11 @@ from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
 class Objective(Protocol):
     """What the loop needs."""
 
-    examples: Tensor  # (n, 3)
-    model: TripleModel
+    examples: Tensor  # (n, ...)
     loss: LossSettings
+
+    @property
+    def model(self) -> Model: ...
 
     def __call__(self, batch: Tensor, generator: torch.Generator) -> Tensor: ...
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 
 from capse.errors import SettingsError
-from capse.models import TripleModel
+from capse.models import Model
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class OptimizerSettings:
     """Which optimiser. The learning rate is ``training.learning_rate``."""
 
     name: Literal["adam", "adamw", "adagrad", "sgd"] = "adam"
-    embedding_decay: float = 0.0  # weight decay of the entity and relation tables
+    embedding_decay: float = 0.0  # weight decay of the tables
     weight_decay: float = 0.0  # weight decay of everything else
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: from the learning rate down to zero at the end
 
@@ -27,10 +27,10 @@ class OptimizerSettings:
                 raise SettingsError(f"optimizer.{key} is {getattr(self, key)}", "choose 0 or more")
 
 
-def build_optimizer(settings: OptimizerSettings, model: TripleModel, learning_rate: float) -> torch.optim.Optimizer:
+def build_optimizer(settings: OptimizerSettings, model: Model, learning_rate: float) -> torch.optim.Optimizer:
     """The optimiser over the model's tables and weights, in one fused pass over each tensor."""
     groups: list[dict[str, Any]] = [
-        {"params": [model.entities, model.relations], "weight_decay": settings.embedding_decay},
+        {"params": model.tables, "weight_decay": settings.embedding_decay},
         {"params": list(model.scorer.parameters()), "weight_decay": settings.weight_decay},
     ]
     groups = [group for group in groups if group["params"]]

@@ -23,9 +23,9 @@ Step = Callable[[Tensor, torch.Generator, float], Tensor]
 
 def row_step(objective: Objective, optimizer: OptimizerSettings) -> Step | None:
     """A function of batch, generator and learning rate that takes a step and returns the loss; None if none is fit."""
-    model, scorer = objective.model, objective.model.scorer
-    if type(objective) is not CorruptionObjective or type(scorer) is not TransE:
+    if type(objective) is not CorruptionObjective or type(objective.model.scorer) is not TransE:
         return None
+    model, scorer = objective.model, objective.model.scorer
     if optimizer != OptimizerSettings(name="sgd", schedule=optimizer.schedule):
         return None
     if objective.loss.name != "margin" or objective.regularizer != RegularizerSettings():
