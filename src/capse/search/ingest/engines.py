@@ -1,0 +1,95 @@
+"""Where the pipeline runs: in an embedded DuckDB, or on Spark. Both work on Parquet files in a scratch folder."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from capse.errors import MissingExtraError, UnknownNameError
+
+EngineName = Literal["duckdb", "spark"]
+ENGINES: tuple[EngineName, ...] = ("duckdb", "spark")
+
+_ROWS_AT_ONCE = 200_000
+
+
+class Engine:
+    """An Ibis backend that keeps what it computes in ``scratch``."""
+
+    def __init__(self, backend: Any, scratch: Path) -> None:
+        self.backend = backend
+        self.scratch = scratch
+
+    def read(self, path: Path) -> Any:
+        """A Parquet file as an Ibis table."""
+        return self.backend.read_parquet(path)
+
+    def store(self, table: Any, name: str) -> Any:
+        """The table, computed once and kept in the scratch folder."""
+        path = self.scratch / f"{name}.parquet"
+        self.backend.to_parquet(table, path)
+        return self.read(path)
+
+    def batches(self, table: Any, name: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a table in the order that it asks for."""
+        self.store(table, name)
+        path = self.scratch / f"{name}.parquet"
+        for part in sorted(path.glob("part-*")) if path.is_dir() else [path]:  # Spark's parts follow the order
+            with pq.ParquetFile(part) as file:
+                yield from file.iter_batches(_ROWS_AT_ONCE)
+
+    def value(self, expression: Any) -> Any:
+        """One number or text."""
+        return expression.to_pyarrow().as_py()
+
+
+@contextmanager
+def open_engine(name: str, scratch: Path, memory_gib: float) -> Iterator[Engine]:
+    """An engine by name; it is closed at the end."""
+    if name not in ENGINES:
+        raise UnknownNameError("engine", name, ENGINES, f"choose from {', '.join(ENGINES)}")
+    backend = _duckdb(scratch, memory_gib) if name == "duckdb" else _spark(scratch)
+    try:
+        with warnings.catch_warnings():
+            # Ibis 12 calls what DuckDB 2 has renamed.
+            warnings.filterwarnings("ignore", category=DeprecationWarning, message="fetch_arrow_table")
+            yield Engine(backend, scratch)
+    finally:
+        backend.disconnect()
+
+
+def _duckdb(scratch: Path, memory_gib: float) -> Any:
+    try:
+        import duckdb  # noqa: F401
+        import ibis
+    except ImportError as error:
+        raise MissingExtraError("ingesting a log", "search") from error
+    return ibis.duckdb.connect(
+        threads=os.cpu_count() or 1,
+        memory_limit=f"{memory_gib}GiB",
+        temp_directory=str(scratch / "spill"),
+        preserve_insertion_order=False,
+    )
+
+
+def _spark(scratch: Path) -> Any:
+    try:
+        import ibis
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError("--engine spark", "spark") from error
+    session = (
+        SparkSession.builder.appName("capse search ingest")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.local.dir", str(scratch / "spill"))
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    return ibis.pyspark.connect(session)

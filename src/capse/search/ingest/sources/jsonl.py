@@ -1,0 +1,165 @@
+"""JSON lines: an impression or a document per line.
+
+    {"time": ..., "user": ..., "query": ..., "results": [...], "clicks": [...], "session"?, "split"?, "impression"?}
+    {"document": ..., "title"?, "text"?, "terms"?}
+
+``time`` (or ``timestamp``) is in epoch seconds or milliseconds or ISO 8601. A result is a document's id, or an object
+with ``document`` (or ``doc``, ``id``), ``title``, ``text`` and ``terms``. A click is a document's id, or an object with
+that and ``time``, ``dwell`` (seconds) and ``event`` (the click's own id). An impression without an ``impression`` (or
+``id``) is known by what else its line holds, so the same line twice is one event.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from capse.errors import DataError
+from capse.search.ingest.sources.files import lines, with_suffix
+from capse.search.ingest.staging import Staging
+from capse.search.ingest.times import parse_time
+
+_SUFFIXES = (".jsonl", ".ndjson")
+_DOCUMENT = ("document", "doc", "id")
+_TIME = ("time", "timestamp")
+_LARGEST_COUNT = 2**31 - 1
+
+
+def suits(paths: Sequence[Path]) -> bool:
+    """Whether a file's first line is an impression."""
+    return any(_shows_results(path) for path in with_suffix(paths, _SUFFIXES))
+
+
+def stage(paths: Sequence[Path], staging: Staging) -> None:
+    """Bring all files into the staged form; every line that cannot be read is rejected."""
+    described: set[bytes] = set()
+    for path in with_suffix(paths, _SUFFIXES):
+        for number, line in lines(path):
+            _Line(path.name, number, line, staging, described).stage()
+
+
+def _shows_results(path: Path) -> bool:
+    try:
+        _, line = next(lines(path))
+        record = json.loads(line)
+    except (DataError, ValueError, RecursionError, StopIteration):
+        return False
+    return isinstance(record, dict) and "results" in record
+
+
+class _Line:
+    """One line of a file on its way into the staged tables."""
+
+    def __init__(self, source: str, number: int, line: bytes, staging: Staging, described: set[bytes]) -> None:
+        self.source, self.number, self.line = source, number, line
+        self.staging, self.described = staging, described
+
+    def stage(self) -> None:
+        try:
+            record = json.loads(self.line)
+        except (ValueError, RecursionError):
+            return self.reject("not JSON")
+        if not isinstance(record, dict):
+            return self.reject("not an object")
+        try:
+            if "results" in record:
+                return self.impression(record)
+            if any(name in record for name in _DOCUMENT):
+                return self.document(record)
+        except ValueError as error:
+            return self.reject(str(error))
+        return self.reject("neither an impression nor a document")
+
+    def reject(self, reason: str, part: Any = None) -> None:
+        """The whole line, or the part of it that cannot be read."""
+        raw = self.line.decode("utf-8", "replace").strip() if part is None else json.dumps(part)
+        self.staging.reject(self.source, self.number, reason, raw)
+
+    def impression(self, record: Mapping[str, Any]) -> None:
+        results, clicks = record["results"], record.get("clicks") or []
+        if not isinstance(results, list) or not isinstance(clicks, list):
+            raise ValueError("results or clicks that are not a list")
+        if not results:
+            raise ValueError("no results")
+        time = _time(record)
+        head = {name: _text(record.get(name)) for name in ("user", "session", "query", "split")}
+        documents = [_text(_first(result, _DOCUMENT)) for result in results]
+        label = _text(_first(record, ("impression", "id"))) or _digest(record)
+        for position, (document, result) in enumerate(zip(documents, results, strict=True), start=1):
+            self.staging.result(label, time=time, position=position, document=document, **head)
+            if isinstance(result, dict) and result.keys() & {"title", "text", "terms"}:
+                self.document(result)
+        for click in clicks:
+            try:
+                self.click(label, click)
+            except ValueError as error:
+                self.reject(f"click with {error}", click)
+
+    def click(self, impression: str, click: Any) -> None:
+        details = click if isinstance(click, dict) else {}
+        dwell = details.get("dwell")
+        if dwell is not None and (isinstance(dwell, (bool, str, list, dict)) or not math.isfinite(dwell)):
+            raise ValueError("an unreadable dwell")
+        self.staging.click(
+            impression,
+            _text(_first(click, _DOCUMENT)),
+            time=_time(details),
+            dwell=dwell,
+            event=_text(details.get("event")),
+        )
+
+    def document(self, record: Mapping[str, Any]) -> None:
+        content = (_text(_first(record, _DOCUMENT)), _text(record.get("title")), _text(record.get("text")))
+        terms = record.get("terms")
+        if terms is not None and not _are_counts(terms):
+            raise ValueError("terms that are not word counts")
+        key = hashlib.blake2b(repr((*content, terms)).encode(), digest_size=16).digest()
+        label, title, text = content
+        if key not in self.described:  # results describe the same document again and again
+            self.described.add(key)
+            self.staging.document(label, title=title, text=text, terms=terms)
+
+
+def _first(value: Any, names: Sequence[str]) -> Any:
+    """The first of these keys that an object has; a plain value is itself."""
+    if not isinstance(value, dict):
+        return value
+    return next((value[name] for name in names if value.get(name) is not None), None)
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, (bool, list, dict)):
+        raise ValueError("a list, an object, true or false where a text should be")
+    text = str(value)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("a text that is not Unicode") from None
+    return text
+
+
+def _time(record: Mapping[str, Any]) -> int | None:
+    value = _first(record, _TIME)
+    time = parse_time(value)
+    if time is None and value is not None:
+        raise ValueError("an unreadable time")
+    return time
+
+
+def _are_counts(terms: Any) -> bool:
+    return isinstance(terms, dict) and all(
+        type(count) is int and 0 <= count <= _LARGEST_COUNT and _text(word) for word, count in terms.items()
+    )
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    """An id for an impression that has none, from all that its line holds but the clicks."""
+    content = json.dumps({name: value for name, value in record.items() if name != "clicks"}, sort_keys=True)
+    return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()

@@ -1,0 +1,194 @@
+"""Metarank's events, one JSON object per line (https://docs.metarank.ai/reference/event-schema).
+
+    {"event": "item", "id", "timestamp", "item": "item1", "fields": [{"name": "title", "value": "A cat"}]}
+    {"event": "ranking", "id", "timestamp", "user"?, "session"?, "fields"?: [{"name": "query", "value": "cat"}],
+     "items": [{"id": "item3"}, {"id": "item1"}]}
+    {"event": "interaction", "id", "timestamp", "ranking"?, "item": "item1", "type": "click", "user"?, "session"?}
+
+A timestamp is in milliseconds, as text or as a number, or ISO 8601. An item's text is that of its fields, where each
+later event of the item replaces the fields that it names. Events about users say nothing that a log needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from capse.errors import DataError
+from capse.search.ingest.sources.files import lines, with_suffix
+from capse.search.ingest.staging import Staging
+from capse.search.ingest.times import parse_time
+
+_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_EVENTS = ("item", "user", "ranking", "interaction")
+_TITLES = ("title", "name")
+_LARGEST = 2**63 // 1000  # milliseconds that fit as microseconds
+
+
+def suits(paths: Sequence[Path]) -> bool:
+    """Whether a file's first line is an event."""
+    return any(_begins_well(path) for path in with_suffix(paths, _SUFFIXES))
+
+
+def stage(
+    paths: Sequence[Path], staging: Staging, *, query_field: str = "query", click_types: Collection[str] = ("click",)
+) -> None:
+    """Bring all events into the staged form.
+
+    ``query_field`` is the field of a ranking that holds the query's text, ``click_types`` the interactions that count.
+    """
+    events = _Events(staging, query_field, click_types)
+    for path in with_suffix(paths, _SUFFIXES):
+        for number, line in lines(path):
+            events.stage(path.name, number, line)
+    events.finish()
+
+
+def _begins_well(path: Path) -> bool:
+    try:
+        _, line = next(lines(path))
+        event = json.loads(line)
+    except (DataError, ValueError, RecursionError, StopIteration):
+        return False
+    return isinstance(event, dict) and event.get("event") in _EVENTS
+
+
+class _Events:
+    """Events on their way into the staged tables."""
+
+    def __init__(self, staging: Staging, query_field: str, click_types: Collection[str]) -> None:
+        self.staging, self.query_field, self.click_types = staging, query_field, click_types
+        self.items: dict[str, dict[str, tuple[int, str]]] = {}  # item: field: when it was said, and its text
+        self.left_out: Counter[str] = Counter()
+        self.rankings = self.without_user = self.without_query = 0
+
+    def stage(self, source: str, number: int, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            self._reject(source, number, "not JSON", line)
+            return
+        kind = event.get("event") if isinstance(event, dict) else None
+        take = {"item": self._item, "user": self._user, "ranking": self._ranking, "interaction": self._interaction}
+        if kind not in _EVENTS:
+            self._reject(source, number, f"not an event of type {', '.join(_EVENTS)}", line)
+            return
+        try:
+            take[kind](event)
+        except ValueError as error:
+            self._reject(source, number, str(error), line)
+
+    def finish(self) -> None:
+        """Stage the items as they were last described, and say what was left out."""
+        for item, fields in self.items.items():
+            texts = {name: text for name, (_, text) in fields.items()}
+            title = next((texts.pop(name) for name in _TITLES if name in texts), None)
+            self.staging.document(item, title=title, text=" ".join(texts.values()) or None)
+        if self.left_out:
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.left_out.items()))
+            self.staging.note(f"events that are neither shown lists, clicks nor items are left out: {kinds}")
+        if self.without_user:
+            self.staging.note(
+                f"{self.without_user:,} of {self.rankings:,} rankings name no user: their session is taken for one"
+            )
+        if self.without_query:
+            self.staging.note(
+                f"{self.without_query:,} of {self.rankings:,} rankings have no field {self.query_field!r}: "
+                "their query is empty"
+            )
+
+    def _reject(self, source: str, number: int, reason: str, line: bytes) -> None:
+        self.staging.reject(source, number, reason, line.decode("utf-8", "replace").strip())
+
+    def _item(self, event: Mapping[str, Any]) -> None:
+        item, time = _label(event, "item"), _time(event)
+        if item is None:
+            raise ValueError("an item without an id")
+        known = self.items.setdefault(item, {})
+        for name, text in _fields(event).items():
+            if name not in known or known[name][0] <= time:
+                known[name] = (time, text)
+
+    def _user(self, event: Mapping[str, Any]) -> None:
+        self.left_out["user"] += 1
+
+    def _ranking(self, event: Mapping[str, Any]) -> None:
+        items = event.get("items")
+        if not isinstance(items, list) or not items:
+            raise ValueError("a ranking without items")
+        if not all(isinstance(item, dict) for item in items):
+            raise ValueError("items that are not objects with an id")
+        documents = [_label(item, "id") for item in items]
+        time, user, session = _time(event), _label(event, "user"), _label(event, "session")
+        impression, query = _label(event, "id"), _fields(event).get(self.query_field)
+        self.rankings += 1
+        self.without_user += user is None
+        self.without_query += query is None
+        for position, document in enumerate(documents, start=1):
+            self.staging.result(
+                impression,
+                time=time,
+                user=user or session,
+                session=session,
+                query=query,
+                position=position,
+                document=document,
+            )
+
+    def _interaction(self, event: Mapping[str, Any]) -> None:
+        kind = _label(event, "type") or "interaction without a type"
+        if kind not in self.click_types:
+            self.left_out[kind] += 1
+            return
+        ranking, item, own = (_label(event, name) for name in ("ranking", "item", "id"))
+        self.staging.click(ranking, item, time=_time(event), event=own)
+
+
+def _time(event: Mapping[str, Any]) -> int:
+    """Microseconds since 1970; a number is in milliseconds whatever its size."""
+    value = event.get("timestamp")
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value) if len(value) < 20 else None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not abs(value) < _LARGEST:
+            raise ValueError("an unreadable time")
+        return round(value * 1000)
+    time = parse_time(value)
+    if time is None:
+        raise ValueError("an unreadable time")
+    return time
+
+
+def _label(event: Mapping[str, Any], name: str) -> str | None:
+    value = event.get(name)
+    if value is None:
+        return None
+    if isinstance(value, (bool, float, list, dict)):
+        raise ValueError(f"{name} is not a text")
+    return _encodable(str(value))
+
+
+def _fields(event: Mapping[str, Any]) -> dict[str, str]:
+    """The fields that are text or lists of texts; numbers and truths say nothing to a reader."""
+    fields = event.get("fields") or []
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+        raise ValueError("fields that are not a list of names and values")
+    found: dict[str, str] = {}
+    for field in fields:
+        name, value = field.get("name"), field.get("value")
+        parts = value if isinstance(value, list) else [value]
+        texts = [part for part in parts if isinstance(part, str)]
+        if isinstance(name, str) and texts:
+            found[name] = _encodable(" ".join(texts))
+    return found
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text that is not Unicode") from None
+    return text
