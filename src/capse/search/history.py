@@ -35,7 +35,8 @@ class Clicks:
     @classmethod
     def of(cls, log: SearchLog) -> Clicks:
         rows = np.flatnonzero(log.satisfied)
-        order = np.argsort(log.clicked_at[rows], kind="stable")
+        # By position where the moment is the same: the order in which a list's rows are stored is of no account.
+        order = np.lexsort((log.position[rows], log.impression[rows], log.clicked_at[rows]))
         return cls(rows[order], log.clicked_at[rows[order]])
 
 

@@ -1,0 +1,97 @@
+"""The features of SP (Bennett et al. 2012; Vu et al. 2015), in groups that can be left out.
+
+    rank        the engine's rank
+    text        how query and document match, words only (`capse.search.text_match`)
+    document    the document alone: its shape, and how often and how lately anyone clicked it and its neighbours
+    aggregate   everyone's clicks on the document for this query, parts of it, and queries like it
+    history     this user's and this session's clicks on the document and on documents like it
+    profile     topics of the document beside those of the user's profiles, where vectors are given
+    context     how far user and session have come
+
+A column's name begins with its group. Everything that depends on clicks goes through `KnownClicks`, so that no click at
+or after an impression's cutoff can change its features; nothing depends on the order in which a list is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from capse.errors import UnknownNameError
+from capse.search.feature_table import FeatureTable, Float64s, below_best
+from capse.search.features.context import context_columns
+from capse.search.features.earlier import KnownClicks
+from capse.search.features.profile import Profiles, profile_columns
+from capse.search.features.scopes import EVERYONE, SESSION, USER, ScopedClicks
+from capse.search.log import Int64s, SearchLog
+from capse.search.queries import QueryPairs
+from capse.search.text_match import TextMatch
+
+GROUPS = ("rank", "text", "document", "aggregate", "history", "profile", "context")
+WITHOUT_USER = ("rank", "text", "document", "aggregate")
+DOCUMENT_ONLY = ("document",)
+
+# Columns that mean more beside the best of their list.
+COMPARED = {
+    "document": ("everyone.decayed_clicks", "everyone.folder_rate", "everyone.document_rate"),
+    "aggregate": ("everyone.most_alike_query", "everyone.very_alike_queries"),
+    "history": (
+        "user.site_lately",
+        "user.folder_lately",
+        "user.decayed_clicks",
+        "user.title_likeness",
+        "user.text_likeness",
+    ),
+}
+
+
+def build_features(
+    log: SearchLog,
+    impressions: Int64s,
+    cutoffs: Int64s,
+    groups: Sequence[str] = GROUPS,
+    *,
+    text: TextMatch | None = None,
+    profiles: Profiles | None = None,
+) -> FeatureTable:
+    """The features of these groups, aligned with ``log.rows(impressions)``, from clicks before ``cutoffs`` (n,).
+
+    ``text`` is the catalogue's text if it has been taken apart already; without ``profiles`` that group is empty.
+    """
+    for group in groups:
+        if group not in GROUPS:
+            raise UnknownNameError("group of features", group, GROUPS, f"choose from {', '.join(GROUPS)}")
+    rows, lengths = log.rows(impressions), log.lengths[impressions]
+    text = text or TextMatch(log.documents)
+    clicks, queries = KnownClicks.of(log, cutoffs), QueryPairs(log.queries, text)
+    session, user, everyone = (ScopedClicks(scope, clicks, rows, text) for scope in (SESSION, USER, EVERYONE))
+    tables = []
+    for group in groups:
+        columns: dict[str, Float64s] = {}
+        if group == "rank":
+            columns = {"position": log.position[rows].astype(np.float64)}
+        elif group == "text":
+            table = text.features(log, impressions)
+            columns = dict(zip(table.names, table.values.T.astype(np.float64), strict=True))
+        elif group == "document":
+            found = everyone.on_document() | everyone.in_places() | everyone.rates()
+            columns = text.shapes(log.document[rows]) | _named("everyone", found)
+        elif group == "aggregate":
+            columns = _named("everyone", everyone.for_query(queries))
+        elif group == "history":
+            for scoped in (session, user):
+                found = scoped.on_document() | scoped.for_query(queries) | scoped.in_places() | scoped.likeness(queries)
+                columns |= _named(scoped.scope.name, found)
+        elif group == "profile" and profiles is not None:
+            columns = profile_columns(log, rows, profiles)
+        elif group == "context":
+            columns = context_columns(log, rows, session, user)
+        for name in COMPARED.get(group, ()):
+            columns[f"{name}.below_best"] = below_best(columns[name], lengths)
+        tables.append(FeatureTable.of(_named(group, columns), len(rows)))
+    return FeatureTable.beside(tables)
+
+
+def _named(prefix: str, columns: dict[str, Float64s]) -> dict[str, Float64s]:
+    return {f"{prefix}.{name}": column for name, column in columns.items()}
