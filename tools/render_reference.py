@@ -28,6 +28,8 @@ import capse
 from capse.cli import COMMANDS
 from capse.experiments.recipe import Recipe, shipped_recipes
 from capse.models import MODELS, ModelSettings
+from capse.search.ingest.settings import IngestSettings
+from capse.search.simulate import SimulationSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "reference"
@@ -51,6 +53,12 @@ MEANINGS = {
     "training.precision": "`tf32`: faster matrix products on GPUs that have it; `bf16`: torch's autocast to bfloat16",
     "training.seed": "fixes everything that is drawn",
     "training.tensorboard": "also write events into the run's `tensorboard/`; needs the extra `tensorboard`",
+}
+
+# The settings that a command takes with --set beside its options.
+SETTINGS = {
+    "search ingest": (IngestSettings, "ingest"),
+    "search simulate": (SimulationSettings, "simulation"),
 }
 
 RECIPES = """\
@@ -134,7 +142,7 @@ def _settings_table(settings: Any, section: str, leave_out: Sequence[str] = ()) 
 
 
 def field_comments(settings: Any) -> dict[str, str]:
-    """The comment at the end of each field's line, those of base classes included."""
+    """The comment at the end of each field's line or the text below it, those of base classes included."""
     comments: dict[str, str] = {}
     for base in reversed(settings.__mro__):
         if not dataclasses.is_dataclass(base):
@@ -145,9 +153,14 @@ def field_comments(settings: Any) -> dict[str, str]:
             for token in tokenize.generate_tokens(io.StringIO(source).readline)
             if token.type == tokenize.COMMENT
         }
+        field = ""
         for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in by_line:
-                comments[node.target.id] = by_line[node.end_lineno]
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                field = node.target.id
+                if node.end_lineno in by_line:
+                    comments[field] = by_line[node.end_lineno]
+            elif field and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                comments[field] = " ".join(str(node.value.value).split())
     return comments
 
 
@@ -175,13 +188,23 @@ def _shipped() -> str:
 
 def command_line_page() -> str:
     """Every command with its arguments and options."""
-    parts = ["# Command line", NOTICE, COMMAND_LINE]
-    for name in COMMANDS:
-        commands = import_module(f"capse.cli.{name}").app.registered_commands
+    return "\n\n".join(["# Command line", NOTICE, COMMAND_LINE, *_commands("capse.cli", COMMANDS)]) + "\n"
+
+
+def _commands(package: str, names: Iterable[str]) -> Iterator[str]:
+    """The commands of a package, those of groups within it included."""
+    for name in names:
+        module = import_module(f"{package}.{name}")
+        path = " ".join(module.__name__.split(".")[2:])
+        if hasattr(module, "COMMANDS"):
+            yield from _commands(module.__name__, module.COMMANDS)
+            continue
+        commands = module.app.registered_commands
         for command in commands:
             own = command.name or command.callback.__name__
-            parts += _command(f"{name} {own}" if len(commands) > 1 else name, command.callback)
-    return "\n\n".join(parts) + "\n"
+            yield from _command(f"{path} {own}" if len(commands) > 1 else path, command.callback)
+        if path in SETTINGS:
+            yield _settings_table(*SETTINGS[path])
 
 
 def _command(name: str, function: Any) -> Iterator[str]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
+from capse.cli.lazy import lazy_group
 from capse.errors import CapseError
 
 COMMANDS = {
@@ -25,26 +23,12 @@ COMMANDS = {
     "predict": "Ask a trained model for missing heads or tails.",
     "report": "Write an HTML report of one or more runs.",
     "reproduce": "The paper's tables and figures, from recorded runs or trained anew.",
+    "search": "Personalised search: from a log of clicks to results ranked for each user.",
     "demo": "Train TransE, then CapsE from it, on the embedded graph.",
 }
 
-
-class _LazyGroup(TyperGroup):
-    """Imports a command's file only when that command is asked for."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
-        command = typer.main.get_command(import_module(f"capse.cli.{cmd_name}").app)
-        command.name, command.short_help = cmd_name, COMMANDS[cmd_name]
-        return command
-
-
 app = typer.Typer(
-    cls=_LazyGroup,
+    cls=lazy_group(__name__, COMMANDS),
     help="Knowledge graph completion with capsule networks, evaluated honestly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -100,7 +100,8 @@ def import_files(
     from capse.errors import SettingsError
     from capse.graph.dataset import read_graph, split_files
     from capse.graph.splits import split_graph
-    from capse.graph.writing import check_free, save_graph
+    from capse.graph.writing import save_graph
+    from capse.runs.atomic import check_free
 
     check_free(out)
     typer.echo(f"reading {', '.join(map(str, files))}", err=True)

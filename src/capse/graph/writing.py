@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from capse.errors import SettingsError
 from capse.graph.dataset import SPLITS, Graph
 from capse.graph.encoding import IntTriples
 from capse.graph.names import write_names
 from capse.graph.rows import COLUMNS
-from capse.runs.atomic import atomic_folder
+from capse.runs.atomic import atomic_folder, check_free
 
 _ROW_GROUP = 1 << 20  # triples
 
@@ -31,12 +30,6 @@ def save_graph(graph: Graph, folder: Path) -> None:
                 pairs = zip(vocabulary.labels, vocabulary.names, strict=True)
                 named = ((label, name) for label, name in pairs if label != name)
                 write_names(temporary / f"{stem}.tsv.gz", vocabulary.kind, named)
-
-
-def check_free(folder: Path) -> None:
-    """Refuse to write where something is already."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise SettingsError(f"{folder} exists and is not an empty folder", "choose another --out or remove it first")
 
 
 def _write_triples(path: Path, graph: Graph, triples: IntTriples) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from capse.errors import StorageError
+from capse.errors import SettingsError, StorageError
 
 _STORAGE_ERRORS = {
     errno.ENOSPC,
@@ -85,6 +85,12 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def check_free(folder: Path) -> None:
+    """Refuse to write a folder where something is already."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise SettingsError(f"{folder} exists and is not an empty folder", "choose another --out or remove it first")
 
 
 def write_text(path: str | Path, text: str) -> None:

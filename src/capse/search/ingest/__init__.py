@@ -17,15 +17,15 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from capse.errors import DataError, SettingsError
-from capse.runs.atomic import atomic_folder, write_json
-from capse.search.ingest.engines import ENGINES, EngineName, open_engine
+from capse.errors import DataError
+from capse.runs.atomic import atomic_folder, check_free, write_json
+from capse.search.ingest.engines import ENGINES, open_engine
 from capse.search.ingest.settings import IngestSettings
 from capse.search.ingest.sources import FORMATS, detect, source_of
 from capse.search.ingest.staging import Staging
 from capse.search.log import FORMAT, SPLITS, SearchLog
 
-__all__ = ["ENGINES", "FORMATS", "EngineName", "IngestReport", "IngestSettings", "ingest", "open_log"]
+__all__ = ["ENGINES", "FORMATS", "IngestReport", "IngestSettings", "ingest", "open_log"]
 
 Progress = Callable[[str], None]
 
@@ -50,7 +50,7 @@ def ingest(
     out: str | Path,
     *,
     settings: IngestSettings | None = None,
-    engine: EngineName = "duckdb",
+    engine: str = "duckdb",
     format: str | None = None,
     progress: Progress = lambda step: None,
 ) -> IngestReport:
@@ -61,8 +61,7 @@ def ingest(
     start = time.perf_counter()
     settings = settings or IngestSettings()
     out = Path(out)
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise SettingsError(f"{out} exists and is not an empty folder", "choose another --out or remove it first")
+    check_free(out)
     paths = [Path(path) for path in ([source] if isinstance(source, (str, Path)) else source)]
     name = detect(paths) if format is None else format
     reader = source_of(name)

@@ -7,15 +7,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from capse.errors import MissingExtraError, UnknownNameError
 
-EngineName = Literal["duckdb", "spark"]
-ENGINES: tuple[EngineName, ...] = ("duckdb", "spark")
+ENGINES = ("duckdb", "spark")
 
 _ROWS_AT_ONCE = 200_000
 
