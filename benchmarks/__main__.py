@@ -1,6 +1,6 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
-    python -m benchmarks [NAME ...]        names: import, training, evaluation, scoring
+    python -m benchmarks [NAME ...]        names: import, training, evaluation, scoring, rerank
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "training": "training_speed",
     "evaluation": "evaluation_speed",
     "scoring": "scoring_speed",
+    "rerank": "rerank_speed",
 }
 RESULTS = Path(__file__).parents[1] / "results"
 

@@ -30,5 +30,7 @@ class PersonalModel(Model):
 
     def user(self, profiles: Tensor, users: Tensor) -> Tensor:
         """User vectors (B, k): profile plus offset."""
+        if not len(self.offsets):
+            return profiles
         known = (users >= 0).unsqueeze(1)
         return profiles + torch.where(known, self.offsets[users.clamp(min=0)], 0.0)

@@ -12,8 +12,9 @@ from capse.runs.atomic import storage_errors, write_text
 
 
 class RunFolder:
-    """``recipe.yaml``, ``model.safetensors``, ``vocabulary/``, ``graph/`` (the triples it was trained on),
-    ``metrics.jsonl``, ``results.json``, ``calibration.json``, ``checkpoints/``."""
+    """``recipe.yaml``, ``model.safetensors``, ``metrics.jsonl``, ``results.json``, ``checkpoints/``; of a graph
+    ``vocabulary/``, ``graph/`` (the triples it was trained on), ``calibration.json``; of a log ``vectors/`` (documents
+    and what gives new ones theirs), ``users.parquet`` (whom the rows of offsets belong to)."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -21,6 +22,8 @@ class RunFolder:
         self.model = self.path / "model.safetensors"
         self.vocabulary = self.path / "vocabulary"
         self.graph = self.path / "graph"
+        self.vectors = self.path / "vectors"
+        self.users = self.path / "users.parquet"
         self.metrics = self.path / "metrics.jsonl"
         self.results = self.path / "results.json"
         self.calibration = self.path / "calibration.json"
@@ -28,17 +31,17 @@ class RunFolder:
         self.tensorboard = self.path / "tensorboard"
 
     @classmethod
-    def open(cls, path: str | Path) -> RunFolder:
-        """An existing run that has a model."""
+    def open(cls, path: str | Path, command: str = "capse train") -> RunFolder:
+        """An existing run that has a model; ``command`` is what makes such runs."""
         run = cls(path)
         if not run.path.is_dir():
-            raise RunError(f"there is no run in {path}", "train one with 'capse train --out', or check the path")
+            raise RunError(f"there is no run in {path}", f"train one with '{command} --out', or check the path")
         if not run.recipe.is_file():
             raise RunError(
-                f"{path} is not a run: it has no recipe.yaml", "give the folder named by --out in 'capse train'"
+                f"{path} is not a run: it has no recipe.yaml", f"give the folder named by --out in '{command}'"
             )
         if not run.model.is_file():
-            raise RunError(f"the run in {path} is not finished", "continue it with 'capse train --resume'")
+            raise RunError(f"the run in {path} is not finished", f"continue it with '{command} --resume'")
         return run
 
     def read_metrics(self) -> list[dict[str, Any]]:

@@ -106,7 +106,10 @@ class Topics:
 
     def top_words(self, topic: int, n: int = 10) -> list[str]:
         """The n most frequent words of a topic, the most frequent first."""
-        return [self.words[column] for column in np.argsort(-self.components[topic], kind="stable")[:n]]
+        weights = self.components[topic]
+        least = np.partition(weights, -n)[-n] if n < len(weights) else -np.inf
+        among = np.flatnonzero(weights >= least)  # few, so that only they are sorted
+        return [self.words[column] for column in among[np.argsort(-weights[among], kind="stable")][:n]]
 
     def save(self, path: Path) -> None:
         metadata = {"words": self.words, "document_prior": self.document_prior}

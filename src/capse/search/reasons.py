@@ -1,0 +1,83 @@
+"""Why a document stands where it stands: what it shares with the user, and what the user read that is like it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from capse.search.encoders import Lsa
+from capse.search.live import PastDocument
+from capse.search.topics import Topics
+from capse.search.vectors import VectorSpace
+
+Float32s = npt.NDArray[np.float32]
+
+_WORDS = 5  # that a topic is shown by
+_LEAST = 0.02  # share of a topic, or cosine, below which it explains nothing
+
+
+@dataclass(frozen=True)
+class SharedTopic:
+    """A topic that both the user's profile and the document have. With `lsa` the words are what both lie near to."""
+
+    topic: int | None  # its number; None with `lsa`, which has no topics
+    words: tuple[str, ...]
+    user: float  # its share of the user's profile; with `lsa` the likeness of profile and document
+    document: float  # its share of the document
+
+
+@dataclass(frozen=True)
+class NearDocument:
+    """A document from the user's past that is like the one shown."""
+
+    id: str
+    time: int  # when the user found it satisfying, in microseconds since 1970
+    likeness: float  # cosine
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """The two of them, the strongest first; both empty where the user has nothing to do with the document."""
+
+    topics: tuple[SharedTopic, ...] = ()
+    past: tuple[NearDocument, ...] = ()
+
+
+def shared_topics(space: VectorSpace, user: Float32s, document: Float32s, count: int = 3) -> tuple[SharedTopic, ...]:
+    """The topics with the largest product of shares; none where vectors are neither topics nor `lsa`."""
+    if isinstance(space.model, Topics):
+        strongest = np.argsort(-(user * document), kind="stable")[:count].tolist()
+        return tuple(
+            SharedTopic(topic, tuple(space.model.top_words(topic, _WORDS)), float(user[topic]), float(document[topic]))
+            for topic in strongest
+            if min(user[topic], document[topic]) > _LEAST
+        )
+    likeness = cosine(user, document)
+    if not isinstance(space.model, Lsa) or likeness < _LEAST:
+        return ()
+    near = np.maximum(space.model.directions @ user, 0) * np.maximum(space.model.directions @ document, 0)  # (V,)
+    words = tuple(space.model.words[column] for column in np.argsort(-near, kind="stable")[:_WORDS] if near[column] > 0)
+    return (SharedTopic(None, words, likeness, likeness),)
+
+
+def near_documents(
+    past: Sequence[tuple[PastDocument, Float32s]], document: Float32s, count: int = 3
+) -> tuple[NearDocument, ...]:
+    """The user's past documents that are nearest to one, each named once, with its latest time."""
+    if not past:
+        return ()
+    vectors = np.stack([vector for _, vector in past])
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(document)
+    found: dict[str, NearDocument] = {}
+    for (one, _), likeness in zip(past, (vectors @ document / np.where(lengths > 0, lengths, 1)).tolist(), strict=True):
+        if likeness >= _LEAST:
+            found[one.id] = NearDocument(one.id, one.time, likeness)
+    return tuple(sorted(found.values(), key=lambda near: (-near.likeness, -near.time))[:count])
+
+
+def cosine(first: Float32s, second: Float32s) -> float:
+    lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(first @ second) / lengths if lengths else 0.0

@@ -1,0 +1,133 @@
+"""The re-ranker gives what the ranker of the whole log gives, and leaves alone what it knows nothing of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from capse.errors import CapseError, RunError, SettingsError
+from capse.search.history import Replay, cutoffs
+from capse.search.live import ProfileSettings
+from capse.search.neural import NeuralRanker
+from capse.search.reranker import Reranker, ShownDocument
+from capse.search.run import METHODS, SearchRun
+from capse.search.simulate import Simulated
+
+MakeRun = Callable[..., SearchRun]
+NOW = 1_800_000_000_000_000
+
+
+@pytest.mark.parametrize("user", ["profile", "offset", "trained"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_replayed_log_gets_the_scores_of_the_ranker(
+    world: Simulated, make_run: MakeRun, method: str, user: str, tmp_path: Path
+) -> None:
+    run = make_run(method, ProfileSettings("nearest", user=user))
+    run.save(tmp_path)
+    reranker = Reranker.load(tmp_path)
+    log = world.log
+    asked = np.arange(len(log))
+    expected = NeuralRanker(run).score(log, asked, cutoffs(log))
+    states = {name: reranker.new_user() for name in log.users}
+    unknown = 0
+    for event in Replay(log, cutoffs(log)):
+        impression = int(log.impression[event.number]) if event.kind == "click" else event.number
+        name, session = log.users[log.user[impression]], log.sessions[log.session[impression]]
+        if event.kind == "click":
+            document = log.documents.ids[log.document[event.number]]
+            reranker.learn(states[name], document, session, int(log.clicked_at[event.number]))
+            continue
+        rows = log.rows(np.array([impression]))
+        shown = [log.documents.ids[number] for number in log.document[rows]]
+        query, at = log.queries[log.query[impression]], int(log.time[impression])
+        ranked = reranker.rerank(query, shown, user=name, state=states[name], session=session, time=at)
+        by_position = sorted(ranked, key=lambda one: one.position)
+        assert [one.document for one in by_position] == shown
+        if ranked[0].score is None:
+            unknown += 1
+            assert ranked == by_position
+            np.testing.assert_array_equal(expected[rows], -log.position[rows])
+        else:
+            np.testing.assert_allclose([one.score for one in by_position], expected[rows], rtol=2e-5, atol=1e-7)
+            assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
+    assert 0 < unknown < len(log) / 2
+
+
+def test_engine_order_is_kept_where_nothing_is_known(make_run: MakeRun, world: Simulated) -> None:
+    reranker = Reranker(make_run())
+    shown = list(world.log.documents.ids[:4])
+    for given in ({}, {"user": "stranger"}, {"state": reranker.new_user()}):
+        ranked = reranker.rerank("anything", shown, explain=True, **given)
+        assert [(one.document, one.score, one.position, one.rank) for one in ranked] == [
+            (label, None, place, place) for place, label in enumerate(shown, start=1)
+        ]
+    known = world.log.users[0]
+    assert [one.document for one in reranker.rerank("q", ["x", "y"], user=known)] == ["x", "y"]
+    assert reranker.rerank("q", [], user=known) == []
+    assert reranker.rerank("", shown, user=known)[0].score is not None
+
+
+def test_an_unknown_document_keeps_its_place_among_those_that_move(make_run: MakeRun, world: Simulated) -> None:
+    reranker = Reranker(make_run())
+    shown = list(world.log.documents.ids[:6])
+    known = world.log.users[0]
+    alone = [one.document for one in reranker.rerank("q", shown, user=known)]
+    ranked = reranker.rerank("q", [shown[0], "lost", *shown[1:]], user=known)
+    assert ranked[1].document == "lost"
+    assert ranked[1].score is None
+    assert [one.document for one in ranked if one.document != "lost"] == alone
+
+
+def test_a_new_document_gets_its_vector_from_its_text_and_is_then_known_by_its_id(make_run: MakeRun) -> None:
+    run = make_run()
+    reranker = Reranker(run)
+    words = " ".join(run.space.model.words[:30])
+    assert reranker.vector("new") is None
+    vector = reranker.vector(ShownDocument("new", text=words))
+    np.testing.assert_array_equal(vector, run.space.document(words))
+    np.testing.assert_array_equal(reranker.vector("new"), vector)
+    other = reranker.vector(ShownDocument("new", title="another", text=run.space.model.words[-1]))
+    assert not np.array_equal(other, vector)
+    state = reranker.new_user()
+    assert reranker.learn(state, "new", "s", NOW)
+    assert not reranker.learn(state, "lost", "s", NOW)
+    assert reranker.rerank("q", ["new"], state=state, session="s", time=NOW)[0].score is not None
+
+
+def test_reasons_name_shared_topics_and_the_nearest_past_documents(make_run: MakeRun, world: Simulated) -> None:
+    run = make_run()
+    reranker = Reranker(run)
+    state = reranker.new_user()
+    wanted = int(world.document_topics[0])
+    same = [run.space.known.labels[i] for i in np.flatnonzero(world.document_topics == wanted)[:4]]
+    other = [run.space.known.labels[i] for i in np.flatnonzero(world.document_topics != wanted)[:4]]
+    for label in same[:3]:
+        reranker.learn(state, label, "s", NOW)
+    ranked = reranker.rerank("q", [other[0], same[3]], state=state, session="s", time=NOW, explain=True)
+    reasons = {one.document: one.reasons for one in ranked}[same[3]]
+    assert {near.id for near in reasons.past} <= set(same[:3])
+    strongest = int(np.argmax(reranker.vector(same[3])))
+    assert reasons.topics[0].topic == strongest
+    assert reasons.topics[0].words == tuple(run.space.model.top_words(strongest, 5))
+    assert reasons.topics[0].user > 0.1
+
+
+def test_a_state_of_another_run_is_refused(make_run: MakeRun) -> None:
+    state = Reranker(make_run(profile=ProfileSettings(decay=0.5))).new_user()
+    with pytest.raises(SettingsError, match="begin with new_user"):
+        Reranker(make_run()).rerank("q", ["d"], state=state)
+
+
+def test_what_is_not_a_search_run_is_refused(make_run: MakeRun, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="capse search train --out"):
+        Reranker.load(tmp_path / "none")
+    make_run().save(tmp_path)
+    (tmp_path / "users.parquet").write_bytes(b"no")
+    with pytest.raises(RunError, match=r"users\.parquet cannot be read"):
+        Reranker.load(tmp_path)
+    (tmp_path / "recipe.yaml").write_text("model: 3", encoding="utf-8")
+    with pytest.raises(CapseError, match="train the run again"):
+        Reranker.load(tmp_path)
