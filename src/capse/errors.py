@@ -6,6 +6,9 @@ CapseError                 something the user can put right; the command line pr
 ├── SettingsError          a recipe, a --set option or an argument that makes no sense
 ├── RunError               a run folder that is missing, damaged, unfinished or of another version
 ├── StorageError           the disk is full or a folder cannot be written
+├── StoreError             the service's database is gone, busy, full, damaged, newer than the program or refuses it
+├── EventError             an event that cannot be stored
+│   └── EventConflictError an event's id that stands for another event already
 ├── DownloadError          a dataset could not be fetched, or is not what it should be
 └── MissingExtraError      an optional dependency is needed and absent
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Literal
 
 
 class CapseError(Exception):
@@ -45,6 +49,33 @@ class RunError(CapseError):
 
 class StorageError(CapseError):
     """The disk is full or a folder cannot be written."""
+
+
+StoreFailure = Literal["gone", "busy", "full", "damaged", "newer", "refused"]
+
+
+class StoreError(CapseError):
+    """The service's database cannot be used; ``kind`` says why.
+
+    ``temporary`` failures end by themselves or with what an operator does elsewhere; then the same call succeeds.
+    """
+
+    def __init__(self, kind: StoreFailure, message: str, remedy: str) -> None:
+        super().__init__(message, remedy)
+        self.kind = kind
+        self.temporary = kind in ("gone", "busy", "full")
+
+
+class EventError(CapseError):
+    """An event that cannot be stored."""
+
+
+class EventConflictError(EventError):
+    """An event's id that stands for another event already."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"event {id!r} was sent before with another content", "give every event an id of its own")
+        self.id = id
 
 
 class DownloadError(CapseError):

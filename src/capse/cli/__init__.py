@@ -24,6 +24,7 @@ COMMANDS = {
     "report": "Write an HTML report of one or more runs.",
     "reproduce": "The paper's tables and figures, from recorded runs or trained anew.",
     "search": "Personalised search: from a log of clicks to results ranked for each user.",
+    "key": "Make, list and revoke the service's API keys.",
     "demo": "Train TransE, then CapsE from it, on the embedded graph.",
 }
 

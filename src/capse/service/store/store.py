@@ -1,0 +1,138 @@
+"""The store: one object per process, used by all of its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy import Engine
+
+from capse.errors import EventError, StoreError
+from capse.service.store import keys, users
+from capse.service.store.batch import Fold, Outcome, State
+from capse.service.store.engine import create_file, database_url, make_engine, shown
+from capse.service.store.events import Event, Satisfaction, storable
+from capse.service.store.failures import store_errors
+from capse.service.store.keys import Key
+from capse.service.store.migrate import migrate
+from capse.service.store.users import Deletion, UserDescription
+from capse.service.store.writing import Writer
+
+MAX_EVENTS = 10_000  # in one call
+
+
+class Store:
+    """Events, users' states and API keys in SQLite or PostgreSQL.
+
+    Every method raises a StoreError when the database fails, and works again once the database does.
+    """
+
+    def __init__(self, engine: Engine, where: str, fold: Fold | None, rule: Satisfaction) -> None:
+        self._engine, self.where = engine, where
+        self._writer = None if fold is None else Writer(engine, fold, rule)
+
+    @classmethod
+    def open(
+        cls, url: str, fold: Fold | None = None, *, rule: Satisfaction | None = None, create: bool = True
+    ) -> Store:
+        """Open a database by its URL, or SQLite by its file, and bring its tables up to date.
+
+        ``fold`` is a pure function that takes a user's state (None at first) and an impression or a satisfied click to
+        the new state, which is stored as JSON; a store without one cannot add events. ``rule`` says when a click is
+        satisfied. With ``create`` an SQLite file is made where there is none.
+        """
+        parsed = database_url(url)
+        where = shown(parsed)
+        if create and parsed.drivername == "sqlite":
+            create_file(Path(parsed.database or ""))
+        engine = make_engine(parsed)
+        store = cls(engine, where, fold, rule or Satisfaction())
+        try:
+            with store._errors():
+                migrate(engine, where)
+        except BaseException:
+            engine.dispose()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close the connections that are not in use; the store may be used again."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, events: Sequence[Event]) -> list[Outcome]:
+        """Store events, all or none, and fold them into their users' states; on disk when this returns.
+
+        An event that is stored already is 'repeated' and changes nothing. An EventConflictError names an id that stands
+        for another event. Calls of several threads share one transaction.
+        """
+        if self._writer is None:
+            raise ValueError("a store without a fold cannot add events")
+        if len(events) > MAX_EVENTS:
+            raise EventError(f"{len(events)} events at once", f"send at most {MAX_EVENTS}")
+        if not events:
+            return []
+        with self._errors():
+            return self._writer.add(events)
+
+    def state(self, user: str) -> State | None:
+        """A user's state; None for one who has none."""
+        with self._errors():
+            return users.read_state(self._engine, user) if storable(user) else None
+
+    def events(self, user: str) -> list[Event]:
+        """A user's events in the order of arrival."""
+        with self._errors():
+            return users.read_events(self._engine, user) if storable(user) else []
+
+    def describe_user(self, user: str) -> UserDescription | None:
+        """What is stored of a user; None for one who is not known."""
+        with self._errors():
+            return users.describe(self._engine, user) if storable(user) else None
+
+    def delete_user(self, user: str) -> Deletion:
+        """Remove every trace of a user: events, state, and the keys that could speak for this user only.
+
+        The ids of the events may then be used again.
+        """
+        with self._errors():
+            return users.erase(self._engine, self.where, user) if storable(user) else Deletion(0, 0, known=False)
+
+    def add_key(
+        self, name: str, scopes: Collection[str], user: str | None = None, per_minute: int | None = None
+    ) -> str:
+        """Make an API key; it is returned here and never again."""
+        with self._errors():
+            return keys.add_key(self._engine, name, scopes, user, per_minute)
+
+    def find_key(self, plaintext: str) -> Key | None:
+        """The valid key that this is, if it is one."""
+        with self._errors():
+            return keys.find_key(self._engine, plaintext)
+
+    def revoke_key(self, name: str) -> None:
+        """Make a key invalid, at once and for good."""
+        with self._errors():
+            keys.revoke_key(self._engine, name)
+
+    def list_keys(self) -> Sequence[Key]:
+        """Every key, revoked ones included, the oldest first."""
+        with self._errors():
+            return keys.list_keys(self._engine)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            with store_errors(self.where):
+                yield
+        except StoreError as error:
+            if error.kind in ("gone", "damaged", "refused"):
+                self._engine.dispose()  # what open connections remember of the file may be wrong by now
+            raise

@@ -1,0 +1,200 @@
+"""Adding events: one transaction for all requests that wait, so that they share one flush to the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, bindparam, exc, func, insert, select, text, update
+
+from capse.service.store.batch import Batch, EventRow, Fold, Outcome, State, UserRow, as_folded, encode
+from capse.service.store.engine import writing
+from capse.service.store.events import Event, Satisfaction
+from capse.service.store.schema import events, users
+
+_ATTEMPTS = 5
+_GROUP = 2_000  # events after which a transaction takes no further request
+
+
+@dataclass(frozen=True)
+class _Result:
+    outcomes: list[Outcome] | None = None
+    error: BaseException | None = None
+
+
+@dataclass
+class _Request:
+    events: Sequence[Event]
+    result: _Result | None = None  # set once it is on disk, or has failed
+
+
+class Writer:
+    """Whoever comes first writes for all who came since the last transaction began; the others find it done."""
+
+    def __init__(self, engine: Engine, fold: Fold, rule: Satisfaction) -> None:
+        self._engine, self._fold, self._rule = engine, fold, rule
+        self._waiting: list[_Request] = []
+        self._writing, self._queueing = threading.Lock(), threading.Lock()
+
+    def add(self, new: Sequence[Event]) -> list[Outcome]:
+        """Store events; they are on disk when this returns."""
+        request = _Request(new)
+        with self._queueing:
+            self._waiting.append(request)
+        while request.result is None:  # more than once where the group was full before its turn
+            with self._writing:
+                if request.result is None:
+                    self._write_waiting()
+        if request.result.error is not None:
+            raise request.result.error
+        assert request.result.outcomes is not None
+        return request.result.outcomes
+
+    def _write_waiting(self) -> None:
+        with self._queueing:
+            size, count = 0, 0
+            while count < len(self._waiting) and size < _GROUP:
+                size, count = size + len(self._waiting[count].events), count + 1
+            group, self._waiting = self._waiting[:count], self._waiting[count:]
+        try:
+            results = self._write(group)
+        except BaseException as error:  # whatever it is, nobody may wait for ever
+            results = [_Result(error=error)] * len(group)
+        for request, result in zip(group, results, strict=True):
+            request.result = result
+
+    def _write(self, group: list[_Request]) -> list[_Result]:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with writing(self._engine) as connection:
+                    return self._apply(connection, group)
+            except exc.DBAPIError as error:
+                if attempt == _ATTEMPTS or not _collided(error):
+                    raise
+        raise AssertionError("unreachable")
+
+    def _apply(self, connection: Connection, group: list[_Request]) -> list[_Result]:
+        wanted = [event for request in group for event in request.events]
+        lock_users(connection, {event.user for event in wanted})
+        batch = Batch(self._fold, self._rule)
+        _read(connection, batch, wanted)
+        results = []
+        for request in group:
+            try:
+                results.append(_Result(batch.apply(request.events)))
+            except Exception as error:  # a conflict, or a fold that fails: of this request alone
+                results.append(_Result(error=error))
+        _save(connection, batch)
+        return results
+
+
+def _collided(error: exc.DBAPIError) -> bool:
+    """Another process stored one of our ids meanwhile, for another user: read it, and find the conflict."""
+    state = getattr(error.orig, "sqlstate", None) or ""
+    return isinstance(error, exc.IntegrityError) or state.startswith("40")
+
+
+def lock_users(connection: Connection, names: Iterable[str]) -> None:
+    """Let no other process change these users until the transaction ends; SQLite lets one write at a time anyway.
+
+    A row lock would not do for users who have no row yet. The order of the locks is the same for all: no deadlock.
+    """
+    if connection.dialect.name == "postgresql":
+        digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
+        locks = sorted({int.from_bytes(digest, "big", signed=True) for digest in digests})
+        statement = text("SELECT count(pg_advisory_xact_lock(lock)) FROM unnest(CAST(:locks AS bigint[])) AS lock")
+        connection.execute(statement, {"locks": locks})
+
+
+def refold(connection: Connection, fold: Fold, number: int) -> State | None:
+    """A user's state from all stored events that count."""
+    state: State | None = None
+    statement = EVENTS.where(events.c.user == number, events.c.folded.is_not(None)).order_by(events.c.folded)
+    for row in connection.execute(statement):
+        state = fold(state, as_folded(event_of(row)))
+    return state
+
+
+def event_of(row: Row[Any]) -> Event:
+    """An event as it is stored."""
+    documents = tuple(json.loads(row.documents))
+    return Event(
+        row.id, row.kind, row.name, row.session, row.time, row.query, documents, row.document, row.click, row.dwell
+    )
+
+
+EVENTS = select(events, users.c.name).join_from(events, users)
+_DWELLS = (
+    select(users.c.name, events.c.click, func.max(events.c.dwell).label("dwell"))
+    .join_from(events, users)
+    .where(events.c.click.in_(bindparam("clicks", expanding=True)))
+    .group_by(users.c.name, events.c.click)
+)
+
+
+def _read(connection: Connection, batch: Batch, wanted: list[Event]) -> None:
+    """What is stored of these events, of the clicks they tell of, and of their users."""
+    clicks = {event.click for event in wanted if event.click is not None}
+    for part in _parts({event.id for event in wanted} | clicks):
+        for row in connection.execute(EVENTS.where(events.c.id.in_(part))):
+            batch.events[row.id] = EventRow(event_of(row), row.folded, stored=True)
+    for part in _parts({event.id for event in wanted if event.kind == "click"} | clicks):
+        for row in connection.execute(_DWELLS, {"clicks": part}):
+            batch.dwells[row.name, row.click] = row.dwell
+    for part in _parts({event.user for event in wanted}):
+        for row in connection.execute(select(users).where(users.c.name.in_(part))):
+            state = None if row.state is None else json.loads(row.state)
+            batch.users[row.name] = UserRow(state, row.folded, row.number)
+
+
+def _save(connection: Connection, batch: Batch) -> None:
+    """Write what is new or has changed, then fold anew where a click was taken back."""
+    changed = {name: batch.users[name] for name in batch.changed_users}
+    new = [name for name, user in changed.items() if user.number is None]
+    numbers = {name: user.number for name, user in batch.users.items() if user.number is not None}
+    if new:
+        connection.execute(insert(users), [{"name": name, "folded": 0} for name in new])
+        for part in _parts(new):
+            found = connection.execute(select(users.c.name, users.c.number).where(users.c.name.in_(part)))
+            numbers.update({row.name: row.number for row in found})
+    rows = [batch.events[id] for id in batch.changed_events]
+    fresh = [_values(row, numbers) for row in rows if not row.stored]
+    judged = [{"of_id": row.event.id, "new_folded": row.folded} for row in rows if row.stored]
+    if fresh:
+        connection.execute(insert(events), fresh)
+    if judged:
+        connection.execute(_JUDGE, judged)
+    states = [
+        {
+            "of_number": numbers[name],
+            "new_state": encode(refold(connection, batch.fold, numbers[name])) if user.stale else user.text,
+            "new_folded": user.folded,
+        }
+        for name, user in changed.items()
+    ]
+    if states:
+        connection.execute(_KEEP, states)
+
+
+_JUDGE = update(events).where(events.c.id == bindparam("of_id")).values(folded=bindparam("new_folded"))
+_KEEP = (
+    update(users)
+    .where(users.c.number == bindparam("of_number"))
+    .values(state=bindparam("new_state"), folded=bindparam("new_folded"))
+)
+
+
+def _values(row: EventRow, numbers: dict[str, int]) -> dict[str, Any]:
+    values = {**vars(row.event), "folded": row.folded, "user": numbers[row.event.user]}
+    return {**values, "documents": json.dumps(row.event.documents, ensure_ascii=False)}
+
+
+def _parts(names: Iterable[str]) -> Iterator[list[str]]:
+    """Sorted, in parts that fit into one statement."""
+    ordered = sorted(names)
+    for start in range(0, len(ordered), 10_000):
+        yield ordered[start : start + 10_000]

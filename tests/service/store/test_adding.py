@@ -1,0 +1,249 @@
+"""Each event once, and the state that folding once gives, whatever is repeated, grouped or late."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capse.errors import EventConflictError, EventError
+from capse.service.store import Event, Satisfaction, Store
+from capse.service.store.store import MAX_EVENTS
+
+
+def remember(state, event):
+    return {"seen": [*(state or {"seen": []})["seen"], event.id]}
+
+
+class TestRepeats:
+    def test_an_event_sent_again_changes_nothing(self, store, make):
+        events = [make("i", "impression"), make("c")]
+        assert store.add(events) == ["accepted", "accepted"]
+        assert store.add([*events, make("c2")]) == ["repeated", "repeated", "accepted"]
+        assert store.state("ada") == {"seen": ["i", "c", "c2"]}
+        assert store.events("ada") == [*events, make("c2")]
+
+    def test_within_one_request(self, store, make):
+        assert store.add([make("c"), make("c")]) == ["accepted", "repeated"]
+        assert store.state("ada") == {"seen": ["c"]}
+
+    @pytest.mark.parametrize(
+        "changed", [{"user": "bob"}, {"time": 2}, {"document": "d2"}, {"dwell": 31.0}, {"query": "other"}]
+    )
+    def test_the_same_id_with_another_content_is_an_error_that_names_it(self, store, make, changed):
+        store.add([make("c")])
+        with pytest.raises(EventConflictError, match="event 'c' was sent before with another content"):
+            store.add([make("new"), replace(make("c"), **changed)])
+        assert store.state("ada") == {"seen": ["c"]}, "all or none"
+        assert store.state("bob") is None
+        with pytest.raises(EventConflictError):
+            store.add([make("x"), replace(make("x"), **changed)])
+        assert store.add([make("x")]) == ["accepted"]
+
+    def test_after_a_restart_too(self, path, fold, make):
+        with Store.open(str(path), fold) as store:
+            store.add([make("c")])
+        with Store.open(str(path), fold) as store:
+            assert store.add([make("c")]) == ["repeated"]
+            assert store.state("ada") == {"seen": ["c"]}
+
+
+class TestSatisfaction:
+    """What counts is folded; what does not (yet) is kept."""
+
+    def test_a_short_click_is_kept_and_not_folded(self, store, make):
+        store.add([make("short", dwell=3.0), make("long", dwell=30.0)])
+        assert store.state("ada") == {"seen": ["long"]}
+        assert store.describe_user("ada").clicks == 2
+        assert store.describe_user("ada").satisfied == 1
+
+    def test_a_click_that_waits_counts_when_its_dwell_arrives(self, path, fold, make):
+        with Store.open(str(path), fold, rule=Satisfaction(without_dwell="wait")) as store:
+            store.add([make("c"), make("i", "impression")])
+            assert store.state("ada") == {"seen": ["i"]}
+            store.add([make("w1", "dwell", dwell=10.0)])
+            assert store.state("ada") == {"seen": ["i"]}
+            store.add([make("w2", "dwell", dwell=30.0)])
+            assert store.state("ada") == {"seen": ["i", "c"]}
+
+    def test_a_click_that_turns_out_short_is_taken_back(self, store, make):
+        store.add([make("a"), make("c"), make("b")])
+        assert store.state("ada") == {"seen": ["a", "c", "b"]}
+        store.add([make("w", "dwell", dwell=3.0)])
+        assert store.state("ada") == {"seen": ["a", "b"]}
+        store.add([make("w2", "dwell", dwell=33.0)])
+        assert store.state("ada") == {"seen": ["a", "b", "c"]}
+
+    def test_a_dwell_may_come_before_its_click(self, store, make):
+        store.add([make("w", "dwell", dwell=3.0)])
+        store.add([make("c")])
+        assert store.state("ada") is None
+        assert store.describe_user("ada").clicks == 1
+
+    def test_a_dwell_says_nothing_of_another_users_click(self, store, make):
+        store.add([make("c")])
+        store.add([make("w", "dwell", user="eve", dwell=1.0)])
+        assert store.state("ada") == {"seen": ["c"]}
+        assert store.state("eve") is None
+
+    def test_a_dwell_of_what_is_no_click_does_nothing(self, store, make):
+        store.add([make("c", "impression"), make("w", "dwell", dwell=1.0)])
+        assert store.state("ada") == {"seen": ["c"]}
+
+
+def expected(events, rule):
+    """By brute force: walk through the events once; keep the order in which clicks come to count."""
+    order, dwells, clicks = [], {}, {}
+    for event in events:
+        if event.kind == "impression":
+            order.append(event.id)
+            continue
+        if event.kind == "click":
+            clicks[event.id] = event
+        about = event.id if event.kind == "click" else event.click
+        if event.dwell is not None:
+            dwells[about] = max(event.dwell, dwells.get(about, 0.0))
+        if about in clicks:
+            good = rule.counts(dwells.get(about))
+            if good and about not in order:
+                order.append(about)
+            elif not good and about in order:
+                order.remove(about)
+    return {"seen": order} if order else None
+
+
+@st.composite
+def streams(draw):
+    """Events of two users, then requests that send each at least once and many of them again."""
+    events = []
+    for number in range(draw(st.integers(1, 12))):
+        user = draw(st.sampled_from(["ada", "bob"]))
+        kind = draw(st.sampled_from(["impression", "click", "click", "dwell"]))
+        dwell = draw(st.sampled_from([1.0, 29.0, 30.0, 90.0]))
+        own = {
+            "impression": {"query": "q", "documents": ("d",)},
+            "click": {"document": "d", "dwell": draw(st.sampled_from([None, dwell]))},
+            "dwell": {"click": f"{user}{draw(st.integers(0, 11))}", "dwell": dwell},
+        }[kind]
+        events.append(Event(f"{user}{number}", kind, user, "s", number, **own))
+    sent = []
+    for event in events:
+        sent.append(event)
+        sent += draw(st.lists(st.sampled_from(events[: events.index(event) + 1]), max_size=2))
+    cuts = sorted(draw(st.lists(st.integers(0, len(sent)), max_size=4)))
+    requests = [sent[a:b] for a, b in zip([0, *cuts], [*cuts, len(sent)], strict=True)]
+    return events, requests
+
+
+@pytest.fixture(scope="module", params=["count", "wait"])
+def shared(request, tmp_path_factory):
+    """One store for many examples, each with names of its own."""
+    rule = Satisfaction(without_dwell=request.param)
+    with Store.open(str(tmp_path_factory.mktemp("shared") / "db"), remember, rule=rule) as store:
+        yield store, rule, itertools.count()
+
+
+@settings(max_examples=40, deadline=None)
+@given(stream=streams())
+def test_any_interleaving_of_repeats_gives_the_state_of_folding_once(shared, stream):
+    store, rule, examples = shared
+    prefix = f"{next(examples)}:"
+
+    def own(event):
+        click = event.click and prefix + event.click
+        return replace(event, id=prefix + event.id, user=prefix + event.user, click=click)
+
+    events, requests = [own(event) for event in stream[0]], [[own(event) for event in part] for part in stream[1]]
+    outcomes = [outcome for request in requests for outcome in store.add(request)]
+    assert outcomes.count("accepted") == len(events)
+    assert outcomes.count("repeated") == len(outcomes) - len(events)
+    for user in (prefix + "ada", prefix + "bob"):
+        sent = [event for event in events if event.user == user]
+        assert store.events(user) == sent
+        assert store.state(user) == expected(sent, rule)
+
+
+class TestGroups:
+    """Threads that write at once share transactions and nothing else."""
+
+    def test_no_update_of_a_state_is_lost(self, store, make):
+        def send(thread):
+            for number in range(20):
+                store.add([make(f"{thread}.{number}"), make(f"{thread}.{number}.own", user=f"user {thread}")])
+
+        threads = [threading.Thread(target=send, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(store.state("ada")["seen"]) == sorted(f"{t}.{n}" for t in range(8) for n in range(20))
+        for t in range(8):
+            assert store.state(f"user {t}") == {"seen": [f"{t}.{n}.own" for n in range(20)]}
+
+    def test_a_request_that_fails_does_not_take_others_along(self, store, make):
+        store.add([make("taken")])
+        outcomes = {}
+
+        def send(name, events):
+            try:
+                outcomes[name] = store.add(events)
+            except EventConflictError as error:
+                outcomes[name] = error
+
+        with store._writer._writing:  # so that all three wait, and become one group
+            threads = [
+                threading.Thread(target=send, args=(name, events))
+                for name, events in (
+                    ("good", [make("a")]),
+                    ("bad", [make("b"), make("taken", user="bob")]),
+                    ("also good", [make("c"), make("taken")]),
+                )
+            ]
+            for thread in threads:
+                thread.start()
+            while len(store._writer._waiting) < 3:
+                pass
+        for thread in threads:
+            thread.join()
+        assert outcomes["good"] == ["accepted"]
+        assert outcomes["also good"] == ["accepted", "repeated"]
+        assert isinstance(outcomes["bad"], EventConflictError)
+        assert sorted(store.state("ada")["seen"]) == ["a", "c", "taken"]
+
+    def test_a_fold_that_fails_fails_its_request_only(self, path, make):
+        def picky(state, event):
+            if event.document == "bad":
+                raise ZeroDivisionError("picky")
+            return {"count": (state or {"count": 0})["count"] + 1, "bad": {1} if event.document == "no json" else 0}
+
+        with Store.open(str(path), picky) as store:
+            for document, error in (("bad", ZeroDivisionError), ("no json", TypeError)):
+                with pytest.raises(error):
+                    store.add([make("good"), make("c", document=document)])
+                assert store.events("ada") == []
+            assert store.add([make("good")]) == ["accepted"]
+            assert store.state("ada")["count"] == 1
+
+    def test_large_requests(self, store, make):
+        """More than fit into one group, and into one statement of SQLite."""
+        events = [make(f"e{n}", "impression", user=f"u{n}") for n in range(MAX_EVENTS)]
+        random.Random(0).shuffle(events)
+        assert set(store.add(events)) == {"accepted"}
+        assert set(store.add(events)) == {"repeated"}
+        with pytest.raises(EventError, match="10001 events at once: send at most 10000"):
+            store.add([*events, make("one more")])
+
+    def test_nothing_to_add(self, store):
+        assert store.add([]) == []
+
+    def test_a_store_for_reading_needs_no_fold(self, path, store, make):
+        store.add([make("c")])
+        with Store.open(str(path)) as reader:
+            assert reader.state("ada") == {"seen": ["c"]}
+            with pytest.raises(ValueError, match="without a fold"):
+                reader.add([make("d")])
