@@ -17,7 +17,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def reproduce(
-    part: Annotated[str, typer.Argument(help="table1, table2, table3, figure2, figure3, claims, or all.")],
+    part: Annotated[str, typer.Argument(help="table1 to table4, figure2 to figure4, claims, or all.")],
     results: Annotated[Path, typer.Option(help="The folder with the recorded runs.")] = Path("results"),
     out: Annotated[
         Path | None, typer.Option(help="Where figures, report and, with --run, runs go; as --results if not given.")

@@ -14,7 +14,8 @@ from capse.errors import SettingsError, UnknownNameError
 Settings = Literal["paper", "released", "own"]
 WN18RR, FB15K237 = "wn18rr", "fb15k-237"
 ITERATIONS = (1, 3, 5, 7)  # the routing iterations m of Table 3
-PARTS = ("table1", "table2", "table3", "figure2", "figure3", "claims", "all")
+PARTS = ("table1", "table2", "table3", "table4", "figure2", "figure3", "figure4", "claims", "all")
+OF_SEARCH = ("table4", "figure4")  # made of records of rankers, not of these runs
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def needed(plan: Plan, part: str) -> list[Experiment]:
         return [experiment for model in ("CapsE", "ConvKB") for experiment in find(plan, model, compared[part])]
     if part in ("table2", "table3"):
         return [experiment for experiment in plan if (experiment.routing is None) == (part == "table2")]
-    return [] if part == "table1" else list(plan)
+    return [] if part in ("table1", *OF_SEARCH) else list(plan)
 
 
 def choose(plan: Plan, part: str, only: Sequence[str] | None = None) -> list[Experiment]:

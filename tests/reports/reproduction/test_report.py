@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from capse.experiments.plan import PLAN
-from capse.reports.reproduction.blocks import Block
+from capse.reports.reproduction.block import Block
 from capse.reports.reproduction.collect import collect
 from capse.reports.reproduction.recorded import Results, departures
 from capse.reports.reproduction.report import render, write_report
@@ -42,7 +42,7 @@ def test_every_section_is_there(planted_results, read_page):
         "not recorded",
     ):
         assert words in page.text, words
-    assert len(page.all("svg")) == 3
+    assert len(page.all("svg")) == 4
 
 
 def test_a_report_of_nothing_is_sensible(writer, read_page):

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from capse.reports.reproduction.block import NAMES, NOT_RECORDED, Block, cell, number
 from capse.reports.reproduction.claims import Claim, Comparison
 from capse.reports.reproduction.paper import DATASETS
 from capse.reports.reproduction.rows import Row
+from capse.reports.reproduction.search_blocks import SEARCH_BLOCKS
 
 SHOWN = ("optimistic", "realistic", "pessimistic")
-NAMES = {"mr": "MR", "mrr": "MRR", "hits@1": "Hits@1 %", "hits@10": "Hits@10 %"}
-NOT_RECORDED = "not recorded"
 _COUNTS = ("entities", "relations", "train", "valid", "test")
-
-
-@dataclass(frozen=True)
-class Block:
-    """A table of text; the first ``labels`` columns name a row."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    labels: int = 1
-
-    def to_text(self) -> str:
-        """Aligned columns, a line for each row; a label that repeats the one above is left out."""
-        rows = [self.header, *(self._without_repeats(number) for number in range(len(self.rows)))]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(self.header))]
-        lines = ["  ".join(_aligned(row, widths, self.labels)).rstrip() for row in rows]
-        return "\n".join([self.title, "", lines[0], "-" * max(map(len, lines)), *lines[1:]])
-
-    def _without_repeats(self, number: int) -> tuple[str, ...]:
-        row, before = self.rows[number], self.rows[number - 1] if number else ()
-        same = 0
-        while same < self.labels and row[: same + 1] == before[: same + 1]:
-            same += 1
-        return ("",) * same + row[same:]
 
 
 def blocks(part: str, rows: Sequence[Row]) -> list[Block]:
@@ -59,6 +34,8 @@ def blocks(part: str, rows: Sequence[Row]) -> list[Block]:
     if part == "table3":
         title = "Table 3: Hits@10 % on WN18RR's validation set, N = 50, learning rate 1e-5, m routing iterations"
         return [_block(title, rows, "hits@10", {"m": "m", "epoch": "epoch"}, digits=2)]
+    if part in SEARCH_BLOCKS:
+        return SEARCH_BLOCKS[part](rows)
     names = {"figure2": {"side": "asked for", "category": "category"}, "figure3": {"relation": "relation"}}[part]
     about = {
         "figure2": "Figure 2: {} on FB15k-237's test set by the side asked for and relation category",
@@ -106,27 +83,6 @@ def target_block(outcomes: Iterable[Mapping[str, Any]]) -> Block:
             )
     title = "Lines to reach: test set, both sides, filtered, realistic ranks, mean ± deviation over seeds"
     return Block(title, ("data set", "model, settings", "metric", "line", "ours", "outcome"), rows, labels=3)
-
-
-def cell(metric: str, spread: Mapping[str, Any] | None, digits: int = 1) -> str:
-    """Mean and deviation over seeds.
-
-    >>> cell("hits@10", {"mean": 0.5612, "std": 0.0021, "seeds": [0, 1]})
-    '56.1 ± 0.2'
-    """
-    if spread is None:
-        return NOT_RECORDED
-    mean = number(metric, spread["mean"], digits)
-    return mean if spread["std"] is None else f"{mean} ± {number(metric, spread['std'], digits)}"
-
-
-def number(metric: str, value: float | None, digits: int = 1) -> str:
-    """A figure as tables for people have it: Hits in per cent, a dash for what is not there."""
-    if value is None:
-        return "–"
-    if metric == "mr":
-        return f"{value:,.0f}"
-    return f"{value:.3f}" if metric == "mrr" else f"{100 * value:.{digits}f}"
 
 
 def verdict(holds: bool | None) -> str:
@@ -201,10 +157,3 @@ def _verdict_on(metric: str, line: Mapping[str, Any]) -> str:
     if line["reached"]:
         return f"reached, short by {short}" if gap else "reached"
     return f"missed by {short}"
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], labels: int) -> list[str]:
-    return [
-        text.ljust(width) if column < labels else text.rjust(width)
-        for column, (text, width) in enumerate(zip(row, widths, strict=True))
-    ]

@@ -1,4 +1,4 @@
-"""Figures 2 and 3 from rows of data: bars are ours, diamonds what the paper prints.
+"""Figures 2 to 4 from rows of data; in 2 and 3 bars are ours, diamonds what the paper prints.
 
 They are made for paper too: what colour says, hatching says again.
 """
@@ -23,6 +23,7 @@ from capse.runs.atomic import atomic_path
 METRICS = {"hits@10": "Hits@10 (%)", "mrr": "MRR"}
 _PRINT: dict[Any, Any] = {**STYLE, "font.size": 10, "axes.titlesize": 10.5, "hatch.linewidth": 0.6}
 _HATCHES = ("", "////", "xxxx")
+_DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 _DIAMOND: dict[str, Any] = {"marker": "D", "ms": 4.5, "color": "white", "markeredgecolor": INK, "linestyle": "none"}
 _WIDTH = 7.2  # inches: a page's text
 
@@ -71,7 +72,26 @@ def figure3(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Sequence[Row]], Figure]] = {"figure2": figure2, "figure3": figure3}
+@rc_context(_PRINT)
+def figure4(rows: Sequence[Row]) -> Figure:
+    """Validation MRR by epoch on gitsearch, a line for each number of filters; the best epoch is marked."""
+    figure = Figure(figsize=(_WIDTH, 3.6))
+    axes = figure.subplots()
+    for number, row in enumerate(rows):
+        label = f"N = {row['filters']}" + (f" ({row['settings']})" if row["settings"] != "paper" else "")
+        look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": _DASHES[number % len(_DASHES)]}
+        epochs, values = ([look[key] for look in row["curve"]] for key in ("epoch", "mrr"))
+        axes.plot(epochs, values, label=label if values else f"{label} (not recorded)", **look)
+        if values:
+            axes.plot(row["best_epoch"], max(values), marker="D", ms=4.5, color=look["color"])
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("MRR on the validation set")
+    axes.grid(axis="y")
+    figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+FIGURES: dict[str, Callable[[Sequence[Row]], Figure]] = {"figure2": figure2, "figure3": figure3, "figure4": figure4}
 
 
 def save_figure(part: str, rows: Sequence[Row], folder: str | Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""What the paper prints (Nguyen et al., NAACL 2019, section 3), as fractions; None where it prints a dash."""
+"""What the paper prints (Nguyen et al., NAACL 2019, sections 3 and 4), as fractions; None where it prints a dash."""
 
 from __future__ import annotations
 
@@ -88,6 +88,17 @@ BY_RELATION: dict[str, list[Figures]] = _pairs(
         "ConvKB": (0.114, 0.429, 0.184, 0.126, 0.355, 0.333, 0.239, 0.368, 0.159, 0.290, 0.294),
     },
 )
+# Table 4: SEARCH17's test set
+SEARCH: dict[str, Figures] = {
+    "se": {"mrr": 0.559, "hits@1": 0.385},
+    "ci": {"mrr": 0.597, "hits@1": 0.416},
+    "sp": {"mrr": 0.631, "hits@1": 0.452},
+    "transe-vu2017": {"mrr": 0.645, "hits@1": 0.481},  # as Vu et al. (2017) report it, then the authors' own
+    "transe": {"mrr": 0.669, "hits@1": 0.509},
+    "convkb": {"mrr": 0.750, "hits@1": 0.599},
+    "capse": {"mrr": 0.766, "hits@1": 0.621},
+}
+FILTERS = (50, 100, 200, 400, 500)  # N in Figure 4, whose curves are not printed as numbers
 SYMMETRIC = ("also_see", "similar_to", "verb_group", "derivationally_related_form")
 
 

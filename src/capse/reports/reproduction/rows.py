@@ -16,6 +16,7 @@ from capse.graph.dataset import load_graph
 from capse.graph.statistics import CATEGORIES, describe
 from capse.reports.reproduction import paper
 from capse.reports.reproduction.recorded import Record, Results, Table, of_groups, of_test_set, of_validation, ours
+from capse.reports.reproduction.search import figure4, table4
 
 Row = dict[str, Any]
 Pick = Callable[[Record], Table | None]
@@ -96,8 +97,10 @@ ROWS: dict[str, Callable[[Results, Plan], list[Row]]] = {
     "table1": lambda results, plan: table1(),
     "table2": table2,
     "table3": table3,
+    "table4": lambda results, plan: table4(results),
     "figure2": figure2,
     "figure3": figure3,
+    "figure4": lambda results, plan: figure4(results),
 }
 
 
