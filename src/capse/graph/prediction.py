@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from capse.graph.dataset import Graph
 from capse.graph.link_prediction import BYTES_PER_SCORE, MOST_CPU_MEMORY
 from capse.graph.queries import FREE, Queries, encode_query, read_queries
 from capse.runs.atomic import atomic_path
-from capse.triples import HEAD, RELATION, TAIL, Answers, Ids
+from capse.triples import HEAD, RELATION, TAIL, Ids
 
 if TYPE_CHECKING:
     from capse.graph.predictor import LinkPredictor
@@ -160,32 +160,77 @@ class _Answerer:
         }
         return pa.table([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
 
-    @torch.no_grad()
     def _best(self, queries: Queries, advance: Callable[[Ids], None]) -> tuple[Queries, Float64s]:
         """Ids and scores (n, width) of the best answers to each query, FREE where ``new`` leaves fewer."""
         entities = np.full((len(queries), self.width), FREE, np.int32)
         scores = np.full((len(queries), self.width), -np.inf)
-        size = max(1, MOST_CPU_MEMORY // (BYTES_PER_SCORE * len(self.graph.entities)))
-        for free in (HEAD, TAIL):
-            rows = np.flatnonzero(queries[:, free] == FREE)
-            # By relation: some models project all candidates once per relation.
-            rows = rows[np.argsort(queries[rows, RELATION], kind="stable")]
-            for start in range(0, len(rows), size):
-                part = rows[start : start + size]
-                table = _scores(self.predictor, queries[part], free)
-                if self.new:
-                    facts = _facts(self.graph, queries[part], free)
-                    table[np.repeat(np.arange(len(part)), np.diff(facts.offsets)), facts.entities] = -np.inf
-                for row, candidates in zip(part, table, strict=True):
-                    chosen = _highest(candidates, self.width)
-                    entities[row, : len(chosen)], scores[row, : len(chosen)] = chosen, candidates[chosen]
-                advance(part)
+        for part, table in _scored(self.predictor, queries):
+            for row, candidates in zip(part, table, strict=True):
+                facts = _facts(self.graph, queries[row]) if self.new else None
+                chosen = _highest(candidates, self.width, facts)
+                entities[row, : len(chosen)], scores[row, : len(chosen)] = chosen, candidates[chosen]
+            advance(part)
         return entities, scores
 
 
-def _facts(graph: Graph, queries: Queries, free: int) -> Answers:
-    heads, relations, tails = queries.T
-    return graph.known.heads(relations, tails) if free == HEAD else graph.known.tails(heads, relations)
+class Question(NamedTuple):
+    """A query by ids, with FREE for what it asks for, and how many answers it wants."""
+
+    head: int
+    relation: int
+    tail: int
+    top: int = 10
+    new: bool = False  # leave known facts out
+
+
+class BestAnswers(NamedTuple):
+    """The best answers to a question, best first."""
+
+    entities: npt.NDArray[np.intp]  # (n,) ids
+    scores: Float64s  # (n,)
+    known: npt.NDArray[np.bool_]  # (n,)
+
+
+def answer_questions(predictor: LinkPredictor, questions: Sequence[Question]) -> list[BestAnswers]:
+    """What `predict` would answer to each, by ids; questions that differ in ``top`` or ``new`` alone are scored once.
+
+    For a service, which asks many people's questions together.
+    """
+    asked = np.array([question[:3] for question in questions], np.int32).reshape(-1, 3)
+    distinct, row_of = np.unique(asked, axis=0, return_inverse=True)
+    askers: list[list[int]] = [[] for _ in distinct]
+    for asker, row in enumerate(row_of.ravel()):
+        askers[row].append(asker)
+    answers: dict[int, BestAnswers] = {}
+    for part, table in _scored(predictor, distinct):
+        for row, candidates in zip(part, table, strict=True):
+            facts = _facts(predictor.graph, distinct[row])
+            for asker in askers[row]:
+                width = min(questions[asker].top, len(candidates))
+                chosen = _highest(candidates, width, facts if questions[asker].new else None)
+                scores = candidates[chosen].astype(np.float64)
+                answers[asker] = BestAnswers(chosen, scores, np.isin(chosen, facts))
+    return [answers[asker] for asker in range(len(questions))]
+
+
+@torch.no_grad()
+def _scored(predictor: LinkPredictor, queries: Queries) -> Iterator[tuple[Ids, npt.NDArray[np.floating]]]:
+    """All queries in blocks of bounded memory: their rows (n,), and the scores (n, E) of all entities as answers."""
+    size = max(1, MOST_CPU_MEMORY // (BYTES_PER_SCORE * len(predictor.graph.entities)))
+    for free in (HEAD, TAIL):
+        rows = np.flatnonzero(queries[:, free] == FREE)
+        # By relation: some models project all candidates once per relation.
+        rows = rows[np.argsort(queries[rows, RELATION], kind="stable")]
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            yield part, _scores(predictor, queries[part], free)
+
+
+def _facts(graph: Graph, query: Queries) -> Ids:
+    """The known answers to a query (3,)."""
+    head, relation, tail = (query[side : side + 1] for side in (HEAD, RELATION, TAIL))
+    found = graph.known.heads(relation, tail) if head[0] == FREE else graph.known.tails(head, relation)
+    return found.entities
 
 
 def _scores(predictor: LinkPredictor, queries: Queries, free: int) -> npt.NDArray[np.floating]:
@@ -202,12 +247,16 @@ def _scores(predictor: LinkPredictor, queries: Queries, free: int) -> npt.NDArra
     return scores
 
 
-def _highest(scores: npt.NDArray[np.floating], top: int) -> npt.NDArray[np.intp]:
-    """Where the ``top`` highest finite scores stand, best first, equals in their order: that of ids and so of labels.
+def _highest(scores: npt.NDArray[np.floating], top: int, without: Ids | None = None) -> npt.NDArray[np.intp]:
+    """Where the ``top`` highest scores stand, best first, equals in their order: that of ids and so of labels.
 
-    >>> _highest(np.array([1.0, 3.0, -np.inf, 3.0, 2.0, 1.0]), top=4)
+    >>> scores = np.array([1.0, 3.0, 9.0, 3.0, 2.0, 1.0])
+    >>> _highest(scores, top=4, without=np.array([2]))
     array([1, 3, 4, 0])
     """
+    if without is not None and len(without):
+        scores = scores.copy()
+        scores[without] = -np.inf
     least = np.partition(scores, -top)[-top]
     contenders = np.flatnonzero((scores >= least) & (scores > -np.inf))
     return contenders[np.argsort(-scores[contenders], kind="stable")[:top]]

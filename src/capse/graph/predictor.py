@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from capse.errors import RunError
@@ -23,6 +24,7 @@ from capse.runs.tensors import load_tensors, save_tensors
 from capse.triples import Triples
 
 _REMEDY = "train the model again"
+_WORKSPACE = 2**24  # floats that scoring triples may hold at a time
 
 
 class LinkPredictor:
@@ -61,11 +63,18 @@ class LinkPredictor:
         rows = [(entities.id(h), relations.id(r), entities.id(t)) for h, r, t in triples]
         return np.array(rows, np.int64).reshape(-1, 3)
 
-    @torch.no_grad()
     def score(self, triples: Iterable[Sequence[str]]) -> list[float]:
         """The score of each (head, relation, tail), given by labels or names; higher is more plausible."""
-        ids = torch.from_numpy(self.encode(triples)).to(self.model.device)
-        scores: list[float] = self.model.score_triples(*ids.unbind(1)).tolist()
+        scores: list[float] = self.score_ids(self.encode(triples)).tolist()
+        return scores
+
+    @torch.no_grad()
+    def score_ids(self, triples: Triples) -> npt.NDArray[np.floating]:
+        """The scores (n,) of triples (n, 3) given by ids."""
+        ids = torch.from_numpy(triples).to(self.model.device)
+        size = max(1, _WORKSPACE // self.model.scorer.floats_per_triple)
+        parts = [self.model.score_triples(*part.unbind(1)) for part in ids.split(size)]
+        scores: npt.NDArray[np.floating] = torch.cat(parts).cpu().numpy()
         return scores
 
     def evaluate(self, split: str = "test", data: str | Path | None = None, **options: Any) -> LinkPredictionResult:

@@ -59,13 +59,18 @@ class Vocabulary:
 
     def id(self, text: str) -> int:
         """The id of a label, or of a name that only one label has."""
-        place = self._place(text)
-        if place is not None:
-            return place
-        if text not in self._last_of_name:
+        place = self.find(text)
+        if place is None:
             names = [name for name, label in zip(self.names or [], self.labels, strict=False) if name != label]
             near = shortlist(text, self.labels + names)
             raise UnknownNameError(self.kind, text, dict.fromkeys(near), "give a label or a name from the data")
+        return place
+
+    def find(self, text: str) -> int | None:
+        """The id as `id` gives it, but None where there is none: quick, as it looks for nothing similar."""
+        place = self._place(text)
+        if place is not None or text not in self._last_of_name:
+            return place
         if self._last_of_name[text] != self._first_of_name[text]:
             labels = [label for i, label in enumerate(self.labels) if self.name(i) == text]
             some = ", ".join(map(repr, labels[:10])) + (", ..." if len(labels) > 10 else "")

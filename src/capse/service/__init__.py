@@ -1,1 +1,15 @@
-"""The service: what a trained run answers over HTTP, and what it learns from clicks."""
+"""A trained run behind HTTP: ask the graph, re-rank a search, learn from the next click.
+
+settings     what the service is told when it starts, and the limits on what it accepts
+app          the application: middleware, routers, start and stop
+routes       one file per resource; schemas beside them say what goes in and what comes out
+models       the loaded runs, how a new one takes their place, and the index of their names
+batching     questions of many requests, scored in one call
+problems     every error as problem+json
+guard        who may: keys, scopes, rates
+bodies       request bodies of bounded size, time and depth
+observe      JSON logs and Prometheus metrics, without personal data
+protocol     connections that may not be held open by slow clients
+store        events, what is remembered of users, API keys: durable
+server       processes, signals, the listening socket
+"""

@@ -1,0 +1,55 @@
+"""capse serve: answer over HTTP with trained runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def serve(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="A graph run, a search run, or one of each.")],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.")] = 8000,
+    db: Annotated[
+        str, typer.Option(metavar="URL", help="The database of events, profiles and keys: a file, or SQLAlchemy's URL.")
+    ] = "",
+    workers: Annotated[int, typer.Option(help="How many processes answer.")] = 1,
+    require_keys: Annotated[bool, typer.Option("--require-keys", help="Refuse requests without an API key.")] = False,
+    rate: Annotated[float, typer.Option(help="Requests per second that a key may make.")] = 100.0,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Answer over HTTP with trained runs: names, predictions, scores, explanations, re-ranking, events, and a page.
+
+    The address is printed when requests are answered. SIGTERM and Ctrl-C let requests in flight finish; SIGHUP loads
+    the runs anew, and leaves the old ones in service where the new ones are damaged. The log goes to standard error,
+    one JSON object a line.
+    """
+    from capse.errors import MissingExtraError, SettingsError
+
+    levels = ("debug", "info", "warning", "error")
+    if log_level not in levels:
+        raise SettingsError(f"--log-level is {log_level!r}", f"choose one of {', '.join(levels)}")
+    try:
+        from capse.service.server import serve as run_server
+        from capse.service.settings import ServiceSettings
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("capse"):
+            raise
+        raise MissingExtraError("capse serve", "service") from error
+
+    settings = ServiceSettings(
+        runs=tuple(map(str, runs)),
+        host=host,
+        port=port,
+        database=db,
+        workers=workers,
+        require_keys=require_keys,
+        rate=rate,
+        log_level=log_level,
+    )
+    run_server(settings, started=typer.echo)

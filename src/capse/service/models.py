@@ -1,0 +1,97 @@
+"""The loaded runs, each with what answering needs: immutable, so that a new one takes an old one's place at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from capse.errors import CapseError, RunError, SettingsError
+from capse.graph.calibration import Calibration
+from capse.graph.prediction import Question, answer_questions
+from capse.graph.predictor import LinkPredictor
+from capse.graph.queries import FREE
+from capse.runs.folder import RunFolder
+from capse.service.names import NameIndex
+from capse.service.problems import Problem
+
+
+@dataclass(frozen=True)
+class GraphModel:
+    """A graph run that has answered a question."""
+
+    predictor: LinkPredictor
+    calibration: Calibration | None
+    entities: NameIndex
+    relations: NameIndex
+    version: str
+
+    @classmethod
+    def load(cls, path: str | Path) -> GraphModel:
+        version = fingerprint(path)
+        predictor = LinkPredictor.load(path)
+        assert predictor.folder is not None
+        calibration = Calibration.load(predictor.folder)
+        graph = predictor.graph
+        # Whatever compiles or is kept for later does so before anybody waits; a model with NaN in it fails here.
+        answer_questions(predictor, [Question(0, 0, FREE, 1), Question(FREE, 0, 0, 1)])
+        return cls(predictor, calibration, NameIndex(graph.entities), NameIndex(graph.relations), version)
+
+
+@dataclass(frozen=True)
+class Models:
+    """What is in service."""
+
+    graph: GraphModel | None = None
+
+    @classmethod
+    def load(cls, runs: Sequence[str]) -> Models:
+        """Load every run, at most one of each kind; an error leaves nothing behind."""
+        models = cls()
+        for run in runs:
+            if models.graph is not None:
+                raise SettingsError(f"{run} is a second graph run", "serve one graph run, one search run, or both")
+            models = replace(models, graph=GraphModel.load(run))
+        return models
+
+    def loaded_anew(self, runs: Sequence[str]) -> Models:
+        """What lies in the folders now; these models themselves where nothing has changed."""
+        if {fingerprint(run) for run in runs} == set(self.versions.values()):
+            return self
+        return Models.load(runs)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {"graph": self.graph.version} if self.graph else {}
+
+    def require_graph(self) -> GraphModel:
+        if self.graph is None:
+            raise Problem("no-such-model", "no graph run is served", "start the service with one: capse serve RUN")
+        return self.graph
+
+
+def fingerprint(path: str | Path) -> str:
+    """Twelve hexadecimal digits that change when the files of a run do, those aside that only training reads."""
+    run = RunFolder.open(path)
+    not_served = {run.checkpoints.name, run.tensorboard.name, run.metrics.name, run.results.name}
+    digest = hashlib.sha256()
+    for file in sorted(run.path.rglob("*")):
+        relative = file.relative_to(run.path)
+        if relative.parts[0] in not_served or relative.name.startswith(".") or not file.is_file():
+            continue
+        digest.update(f"{relative}\0".encode())
+        try:
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError as error:
+            raise RunError(f"{file} cannot be read ({error.strerror})", "check its permissions") from error
+    return digest.hexdigest()[:12]
+
+
+def without_paths(error: CapseError, runs: Sequence[str]) -> str:
+    """What an error says, with 'RUN' in place of where the runs lie."""
+    text = " ".join(str(error).split())
+    for run in sorted(runs, key=len, reverse=True):
+        text = text.replace(str(Path(run)), "RUN").replace(run, "RUN")
+    return text

@@ -1,0 +1,156 @@
+"""JSON logs and Prometheus metrics, without personal data: no ids of users, no queries, no keys, no raw paths."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+import uuid
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from capse.service.problems import Problem
+
+log = logging.getLogger("capse.service")
+
+METRICS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own: a folder that all workers write to
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Metrics:
+    """The figures of this process; with several workers, every worker's, added up when somebody asks."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        common: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("capse_requests_total", "Requests answered.", ["method", "route", "status"], **common)
+        self.seconds = Histogram(
+            "capse_request_seconds",
+            "From the headers to the end of the response.",
+            ["route"],
+            buckets=_SECONDS,
+            **common,
+        )
+        self.in_flight = Gauge(
+            "capse_requests_in_flight", "Requests being answered.", multiprocess_mode="livesum", **common
+        )
+        self.batch_questions = Histogram(
+            "capse_batch_questions", "Questions scored in one call.", buckets=_SIZES, **common
+        )
+        self.batch_requests = Histogram(
+            "capse_batch_requests", "Requests that the questions of one call came from.", buckets=_SIZES, **common
+        )
+        self.batch_seconds = Histogram("capse_batch_seconds", "Seconds of one call.", buckets=_SECONDS, **common)
+        self.reloads = Counter("capse_reloads_total", "Attempts to load runs anew.", ["outcome"], **common)
+        self.model = Gauge(
+            "capse_model_info",
+            "1 for the version in service.",
+            ["kind", "version"],
+            multiprocess_mode="livemax",
+            **common,
+        )
+
+    def batch(self, questions: int, requests: int, seconds: float) -> None:
+        self.batch_questions.observe(questions)
+        self.batch_requests.observe(requests)
+        self.batch_seconds.observe(seconds)
+
+    def serving(self, versions: dict[str, str], before: dict[str, str]) -> None:
+        """Say which versions are in service, in place of those ``before``."""
+        for kind, version in before.items():
+            self.model.labels(kind, version).set(0)
+        for kind, version in versions.items():
+            self.model.labels(kind, version).set(1)
+
+    def text(self) -> bytes:
+        """What Prometheus reads."""
+        if METRICS_VARIABLE not in os.environ:
+            return generate_latest(self.registry)
+        every = CollectorRegistry()
+        multiprocess.MultiProcessCollector(every)  # type: ignore[no-untyped-call]
+        return generate_latest(every)
+
+
+class Observe:
+    """The outermost layer: a request id, a line in the log, figures, and an answer to what nobody foresaw."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, request_id, status = time.perf_counter(), uuid.uuid4().hex[:16], 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+            await send(message)
+
+        fields: dict[str, Any] = {}
+        self.metrics.in_flight.inc()
+        try:
+            await self.app(scope, receive, send_on)
+        except Exception as error:
+            fields = {"error": type(error).__name__, "at": _frames(error)}
+            if status:
+                raise  # the response has begun: all that is left is to break it off
+            status = 500
+            detail = "the request could not be answered; the log has its id"
+            problem = Problem("internal", detail, "report it if it happens again", request=request_id)
+            await problem.response()(scope, receive, send_on)
+        finally:
+            self.metrics.in_flight.dec()
+            route = getattr(scope.get("route"), "path", None) or "other"
+            took = time.perf_counter() - started
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self.metrics.requests.labels(method, route, str(status)).inc()
+            self.metrics.seconds.labels(route).observe(took)
+            fields |= {"method": method, "route": route, "status": status, "ms": round(1000 * took, 2)}
+            level = logging.ERROR if status >= 500 else logging.INFO
+            log.log(level, "request", extra={"fields": {"request": request_id, **fields}})
+
+
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+
+def _frames(error: Exception) -> list[str]:
+    """Where an exception came from. Not what it said: that may hold what somebody asked."""
+    return [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[-5:]]
+
+
+class JsonLines(logging.Formatter):
+    """One object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        content: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "event": record.getMessage() if record.name.startswith("capse") else f"uvicorn: {record.getMessage()}",
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info and record.exc_info[1]:
+            content["error"] = type(record.exc_info[1]).__name__
+        return json.dumps(content, ensure_ascii=False)
+
+
+def configure_logs(level: str) -> None:
+    """Everything the service and uvicorn have to say, as JSON lines on standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name, least in (("capse.service", level.upper()), ("uvicorn", "WARNING")):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(least)

@@ -1,0 +1,76 @@
+"""Connections that slow clients cannot hold open: a request's line and headers must arrive whole, and in time.
+
+uvicorn bounds neither. Bodies are bounded by `capse.service.bodies`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from capse.service.problems import MEDIA_TYPE, Problem
+from capse.service.settings import HEADER_SECONDS, MAX_HEADERS
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with a clock and a count that run until the headers are complete."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _received = 0  # bytes of headers that are not complete
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        waiting = self._timer is not None
+        if waiting:
+            self._received += len(data)
+        super().data_received(data)
+        if waiting and self._timer is not None and self._received > MAX_HEADERS:
+            detail = f"the headers are larger than {MAX_HEADERS:,} bytes"
+            self._refuse(Problem("headers-too-large", detail, "send fewer or shorter ones"))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._timer is None:
+            self._start_timer()
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(Problem("malformed-request", "the request is not HTTP/1.1", "check the client"))
+
+    def _start_timer(self) -> None:
+        self._received = 0
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._on_timeout)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_timeout(self) -> None:
+        self._timer = None
+        detail = f"the headers did not arrive within {HEADER_SECONDS:g} seconds"
+        self._refuse(Problem("too-slow", detail, "send them at once"))
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer on the bare connection, and close it."""
+        self._stop_timer()
+        if self.transport.is_closing():
+            return
+        body = json.dumps(problem.body()).encode()
+        head = f"HTTP/1.1 {problem.status} {problem.title}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(head.encode() + body)
+        self.transport.close()

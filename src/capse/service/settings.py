@@ -1,0 +1,78 @@
+"""What the service is told when it starts, and the limits on what it accepts."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from dataclasses import asdict, dataclass
+
+from capse.errors import SettingsError
+
+MAX_BODY = 4 * 2**20  # bytes of a request's body
+MAX_HEADERS = 32 * 2**10  # bytes of a request's line and headers
+HEADER_SECONDS = 10.0  # for them to arrive
+BODY_SECONDS = 20.0  # for the body to arrive
+MAX_TEXT = 1_000  # characters of a label, a name or a search query
+MAX_ID = 200  # characters of the id of a user, session, document or event
+MAX_DOCUMENT = 10_000  # characters of a document's text
+MAX_TOP = 1_000  # answers to one question
+MAX_QUERIES = 256  # questions in one request
+MAX_ANSWERS = 20_000  # answers in one response
+MAX_TRIPLES = 5_000  # triples to score in one request
+MAX_DOCUMENTS = 200  # documents to re-rank in one request
+MAX_EVENTS = 1_000  # events in one request
+MAX_WAITING = 4_096  # questions that may wait to be scored
+MAX_CONNECTIONS = 2_000  # at a time, in each worker
+SHUTDOWN_SECONDS = 30  # for requests in flight when the service is told to stop
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """What `capse serve` is told."""
+
+    runs: tuple[str, ...]  # folders: a graph run, a search run, or one of each
+    host: str = "127.0.0.1"  # the address to listen on
+    port: int = 8000  # 0 takes any that is free
+    database: str = ""  # SQLAlchemy's URL of the events, profiles and keys; empty keeps none
+    workers: int = 1  # processes
+    require_keys: bool = False  # refuse requests without an API key
+    rate: float = 100.0  # requests per second that a key may make, unless the key says otherwise
+    log_level: str = "info"  # debug, info, warning or error
+    window: float = 0.002  # seconds that a question waits for others to be scored with it
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise SettingsError(f"--workers is {self.workers}", "start 1 or more")
+        if self.rate <= 0:
+            raise SettingsError(f"--rate is {self.rate}", "allow more than 0 requests per second")
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"--port is {self.port}", "choose one from 1 to 65535")
+        if not is_loopback(self.host) and not self.require_keys:
+            raise SettingsError(
+                f"{self.host} can be reached from other machines", "add --require-keys, or serve on 127.0.0.1"
+            )
+        if self.require_keys and not self.database:
+            raise SettingsError("--require-keys needs a database that holds the keys", "name one with --db")
+
+    def to_text(self) -> str:
+        """For the environment of worker processes."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> ServiceSettings:
+        values = json.loads(text)
+        return cls(**{**values, "runs": tuple(values["runs"])})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

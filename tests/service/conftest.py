@@ -1,0 +1,109 @@
+"""Tiny runs with known answers, and a client that asks the application without a network."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+import torch
+
+from capse.graph.calibration import Calibration
+from capse.graph.dataset import Graph
+from capse.graph.predictor import LinkPredictor, save_run_graph
+from capse.graph.vocabulary import Vocabulary
+from capse.models import ModelSettings, build_model
+from capse.runs.atomic import write_text
+from capse.runs.folder import RunFolder
+from capse.service.app import create_app
+from capse.service.settings import ServiceSettings
+
+PEOPLE = 30
+
+
+def write_graph_run(path, *, calibrated=True, scale=1.0):
+    """DistMult of one number: score(h, r, t) = h·r·t, so that answers are known. Entities e00 to e29."""
+    facts = [(f"e{i:02}", "knows", f"e{j:02}") for i in range(12) for j in range(12) if (i + j) % 3 == 0]
+    others = [(f"e{i:02}", "hates/loves", f"e{(i + 1) % PEOPLE:02}") for i in range(PEOPLE)]
+    labelled = Graph.from_triples([*facts[::2], *others], facts[1::2], name="small")
+    names = [f"Person {i}" for i in range(PEOPLE - 2)] + ["Änne Öz", "Änne Öz"]
+    entities = Vocabulary(labelled.entities.labels, names, "entity")
+    graph = Graph("small", entities, labelled.relations, labelled.train, labelled.valid, labelled.test)
+    model = build_model("distmult", ModelSettings(dim=1), PEOPLE, 2)
+    with torch.no_grad():
+        model.entities[:, 0] = 4 - torch.arange(PEOPLE) / 8
+        model.relations.fill_(scale)
+    folder = RunFolder(path)
+    save_run_graph(folder, graph)
+    write_text(folder.recipe, "data: small\nmodel: {name: distmult, dim: 1}\n")
+    LinkPredictor(model, graph).save(folder)
+    if calibrated:
+        Calibration(2.0, -3.0, triples=10, seed=0, brier_score=0.1, expected_calibration_error=0.1).save(folder)
+    return folder.path
+
+
+class Client:
+    """Asks an application in this process, one request after another or many at once."""
+
+    def __init__(self, app):
+        self.app = app
+        self.service = app.state.service
+        self._runner = asyncio.Runner()
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        self._http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000")
+
+    def request(self, method, path, **options):
+        return self._runner.run(self._http.request(method, path, **options))
+
+    def get(self, path, **options):
+        return self.request("GET", path, **options)
+
+    def post(self, path, json=None, **options):
+        return self.request("POST", path, json=json, **options)
+
+    def together(self, *requests):
+        """Many (method, path, options) at once."""
+
+        async def all_of_them():
+            return await asyncio.gather(
+                *(self._http.request(method, path, **options) for method, path, options in requests)
+            )
+
+        return self._runner.run(all_of_them())
+
+    def close(self):
+        self._runner.run(self._http.aclose())
+        self._runner.close()
+        self.service.close()
+
+
+@pytest.fixture(scope="session")
+def make_graph_run():
+    return write_graph_run
+
+
+@pytest.fixture(scope="session")
+def graph_run(tmp_path_factory):
+    return write_graph_run(tmp_path_factory.mktemp("graph") / "run")
+
+
+@pytest.fixture
+def serve():
+    """Makes clients of services, and closes them."""
+    clients = []
+
+    def start(*runs, **settings):
+        client = Client(create_app(ServiceSettings(runs=tuple(map(str, runs)), **settings)))
+        clients.append(client)
+        return client
+
+    yield start
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def client(graph_run):
+    client = Client(create_app(ServiceSettings(runs=(str(graph_run),))))
+    yield client
+    client.close()

@@ -1,0 +1,43 @@
+"""POST /v1/predict: the answers of the Python interface, one question or many, batched."""
+
+from __future__ import annotations
+
+import pytest
+
+import capse
+
+QUESTIONS = [
+    {"relation": "knows", "head": "e00"},
+    {"relation": "knows", "tail": "Person 7", "top": 3},
+    {"relation": "hates/loves", "head": "e29", "top": 100},
+    {"relation": "knows", "head": "e00", "new": True, "top": 5},
+    {"relation": "knows", "head": "e00"},
+]
+
+
+@pytest.fixture(scope="module")
+def run(graph_run):
+    return capse.load(graph_run)
+
+
+def expected(run, question):
+    keys = ("entity", "name", "score", "probability", "known")
+    return [{key: getattr(answer, key) for key in keys} for answer in run.predict(**question)]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=str)
+def test_a_question_gets_the_answers_of_the_python_interface(client, run, question):
+    response = client.post("/v1/predict", question)
+    assert response.status_code == 200
+    assert response.json() == {"predictions": expected(run, question), "model": client.service.models.graph.version}
+
+
+def test_many_questions_get_their_answers_in_order(client, run):
+    response = client.post("/v1/predict", {"queries": QUESTIONS})
+    assert response.json()["results"] == [expected(run, question) for question in QUESTIONS]
+
+
+def test_a_run_that_is_not_calibrated_has_null_probabilities(serve, make_graph_run, tmp_path):
+    client = serve(make_graph_run(tmp_path / "run", calibrated=False))
+    answers = client.post("/v1/predict", {"relation": "knows", "head": "e00"}).json()["predictions"]
+    assert [answer["probability"] for answer in answers] == [None] * 10
