@@ -28,6 +28,7 @@ RUN = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 # What `import capse` promises. Changing this list is a decision, and a line in the changelog.
 PUBLIC = [
     "CapseError",
+    "Explanation",
     "Graph",
     "LinkPredictionResult",
     "LinkPredictor",

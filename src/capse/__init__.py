@@ -27,6 +27,7 @@ __version__ = "0.1.0"
 # Where each lazy name lives. Types are in __init__.pyi: an import here, even for types only, would let every module
 # that asks for the version depend on all of the package.
 _HOMES = {
+    "Explanation": "capse.graph.explanation",
     "Graph": "capse.graph.dataset",
     "LinkPredictionResult": "capse.graph.link_prediction",
     "LinkPredictor": "capse.graph.predictor",

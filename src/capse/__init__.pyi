@@ -7,6 +7,7 @@ from capse.experiments.recipe import load_recipe as load_recipe
 from capse.graph.dataset import Graph as Graph
 from capse.graph.dataset import load_graph as load_graph
 from capse.graph.dataset import read_graph as read_graph
+from capse.graph.explanation import Explanation as Explanation
 from capse.graph.link_prediction import LinkPredictionResult as LinkPredictionResult
 from capse.graph.link_prediction import evaluate as evaluate
 from capse.graph.prediction import Prediction as Prediction

@@ -21,6 +21,7 @@ COMMANDS = {
     "tune": "Try the settings of a grid and keep the best recipe.",
     "evaluate": "Rank the test triples with a trained model, all tie policies side by side.",
     "predict": "Ask a trained model for missing heads or tails.",
+    "explain": "What speaks for a prediction: dimensions and near facts.",
     "serve": "Answer over HTTP with trained runs, and show a page.",
     "report": "Write an HTML report of one or more runs.",
     "reproduce": "The paper's tables and figures, from recorded runs or trained anew.",

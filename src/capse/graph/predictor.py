@@ -13,6 +13,7 @@ import torch
 from capse.errors import RunError
 from capse.graph.calibration import Calibration, calibrate
 from capse.graph.dataset import Graph, load_graph
+from capse.graph.explanation import Asked, Explanation, explain
 from capse.graph.link_prediction import LinkPredictionResult, evaluate
 from capse.graph.prediction import Prediction, predict
 from capse.graph.vocabulary import Vocabulary
@@ -89,6 +90,10 @@ class LinkPredictor:
     ) -> list[Prediction]:
         """The entities that best complete (head, relation, ?) or (?, relation, tail); see `capse.graph.prediction`."""
         return predict(self, relation=relation, head=head, tail=tail, top=top, new=new)
+
+    def explain(self, *, head: str, relation: str, tail: str, asked: Asked = "tail", most: int = 5) -> Explanation:
+        """What speaks for (head, relation, tail); see `capse.graph.explanation`."""
+        return explain(self, head=head, relation=relation, tail=tail, asked=asked, most=most)
 
     def calibrate(self, seed: int = 0) -> Calibration:
         """Fit probabilities to the validation triples, and keep the fit in the run: predictions then have them."""

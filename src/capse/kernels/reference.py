@@ -85,13 +85,16 @@ def summed_predictions(capsules: Tensor, weights: Tensor) -> Tensor:
 def route(votes: Tensor, iterations: int, *, scale: float, epsilon: float, last_gradient_only: bool) -> Tensor:
     """The paper's Algorithm 1: votes û (..., k, d) to the input s (..., d) of the second-layer capsule.
 
-    c = scale·softmax(b) over the k first-layer capsules; b_i grows by û_i·squash(s). With ``last_gradient_only``
-    gradients flow through the last iteration alone, as in the released program.
+    With ``last_gradient_only`` gradients flow through the last iteration alone, as in the released program.
     """
     agreement_votes = votes.detach() if last_gradient_only else votes
+    return torch.einsum("...k,...kd->...d", couplings(agreement_votes, iterations, scale=scale, epsilon=epsilon), votes)
+
+
+def couplings(votes: Tensor, iterations: int, *, scale: float, epsilon: float) -> Tensor:
+    """The last iteration's c = scale·softmax(b) over the k first-layer capsules; b_i grows by û_i·squash(s)."""
     logits = torch.zeros_like(votes[..., 0])  # b, (..., k)
     for _ in range(iterations - 1):
-        coupling = scale * logits.softmax(-1)
-        output = squash(torch.einsum("...k,...kd->...d", coupling, agreement_votes), epsilon)
-        logits = logits + torch.einsum("...kd,...d->...k", agreement_votes, output)
-    return torch.einsum("...k,...kd->...d", scale * logits.softmax(-1), votes)
+        output = squash(torch.einsum("...k,...kd->...d", scale * logits.softmax(-1), votes), epsilon)
+        logits = logits + torch.einsum("...kd,...d->...k", votes, output)
+    return scale * logits.softmax(-1)

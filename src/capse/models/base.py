@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -52,6 +52,13 @@ def check_dropout(key: str, share: float) -> None:
         raise SettingsError(f"model.{key} is {share}", "choose a share from 0 up to, but not, 1")
 
 
+class Contributions(NamedTuple):
+    """What each dimension adds to the score, or to a number that the score rises with."""
+
+    values: Tensor  # (..., k); what is positive speaks for the triple
+    of: str = "the score"  # what they sum to
+
+
 class Scorer(nn.Module, ABC):
     """A scoring function on vectors: higher means more plausible."""
 
@@ -71,6 +78,10 @@ class Scorer(nn.Module, ABC):
         self, entities: Tensor, relations: Tensor, heads: Tensor, relation_ids: Tensor, tails: Tensor
     ) -> Tensor | None:
         """The same straight from tables and ids that broadcast, or None where a model has no quicker way."""
+        return None
+
+    def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions | None:
+        """What each dimension adds to the scores of `score_triples`; None where they are no sums over dimensions."""
         return None
 
     def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:

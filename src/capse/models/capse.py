@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from capse.errors import SettingsError
 from capse.kernels import reference, scoring
 from capse.kernels.stage import Stage
-from capse.models.base import ModelSettings, Scorer, check_dropout, check_filters
+from capse.models.base import Contributions, ModelSettings, Scorer, check_dropout, check_filters
 from capse.models.convkb import FILTER_SIZE, START_NOISE, FilterStart, start_filters
 
 _RELEASED_EPSILON = 1e-9
@@ -96,6 +96,26 @@ class CapsE(Scorer):
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         return self._scaled(reference.score(self._stage(), self.dropout(h), self.dropout(r), self.dropout(t)))
+
+    def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
+        """The part of each first-layer capsule in the output's length: a_i = c_i û_i·s/‖s‖, so Σ_i a_i = ‖s‖.
+
+        The couplings c are the last ones of the routing. The paper's score rises with ‖s‖; the released one falls with
+        it, so that its parts are −a_i; the scaled one is γ‖s‖, and its parts are γ a_i.
+        """
+        stage = self._stage()
+        capsules = reference.features(h, r, t, stage.filters, stage.bias)
+        if self.released:
+            capsules = reference.squash(capsules, stage.epsilon)
+        votes = reference.predictions(capsules, stage.weights)  # û, (..., k, d)
+        coupled = reference.couplings(votes, stage.routing, scale=stage.scale, epsilon=stage.epsilon)[..., None] * votes
+        direction = nn.functional.normalize(coupled.sum(-2, keepdim=True), dim=-1)
+        parts = (coupled * direction).sum(-1)
+        if self.scale is not None:
+            return Contributions(parts * self.scale)
+        if self.released:
+            return Contributions(-parts, "minus the length of the output capsule before squashing (shorter is better)")
+        return Contributions(parts, "the length of the output capsule before squashing")
 
     def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
         h, r, candidates = self.dropout(h), self.dropout(r), self.dropout(candidates)

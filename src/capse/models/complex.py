@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from capse.models.base import ModelSettings, Scorer
+from capse.models.base import Contributions, ModelSettings, Scorer
 
 
 class ComplEx(Scorer):
@@ -23,6 +23,10 @@ class ComplEx(Scorer):
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         return (_product(h, r) * t).sum(-1)  # Re(x conj(t)) is the real inner product of x and t
+
+    def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
+        """Re(h_i r_i conj(t_i)), one for each complex number."""
+        return Contributions((_product(h, r) * t).unflatten(-1, (2, -1)).sum(-2))
 
     def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
         return _product(h, r) @ candidates.T

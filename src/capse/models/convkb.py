@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from capse.kernels import reference, scoring
 from capse.kernels.stage import Stage
-from capse.models.base import ModelSettings, Scorer, check_dropout, check_filters
+from capse.models.base import Contributions, ModelSettings, Scorer, check_dropout, check_filters
 
 FilterStart = Literal["normal", "translation", "distance"]
 FILTER_SIZE = 0.1  # of the filters' entries at the start
@@ -53,6 +53,10 @@ class ConvKB(Scorer):
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         features = self.dropout(reference.features(h, r, t, self.filters, self.bias))
         return reference.summed_predictions(features, self.weights.unsqueeze(-1)).squeeze(-1)
+
+    def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
+        """Σ_n q_n,i w_n,i for dimension i: the summands of the dot product, those of all filters together."""
+        return Contributions((reference.features(h, r, t, self.filters, self.bias) * self.weights).sum(-1))
 
     def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
         if self.training and self.dropout.p:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from capse.kernels import fused
-from capse.models.base import ModelSettings, Scorer
+from capse.models.base import Contributions, ModelSettings, Scorer
 
 
 class DistMult(Scorer):
@@ -20,6 +20,9 @@ class DistMult(Scorer):
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         return (h * r * t).sum(-1)
+
+    def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
+        return Contributions(h * r * t)
 
     def score_rows(
         self, entities: Tensor, relations: Tensor, heads: Tensor, relation_ids: Tensor, tails: Tensor

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from capse.kernels import fused
 from capse.kernels.distances import pairwise_distances
-from capse.models.base import ModelSettings, Scorer
+from capse.models.base import Contributions, ModelSettings, Scorer
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,16 @@ class TranslationScorer(Scorer):
         return self.project_heads(t, r)
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        difference = self.project_heads(h, r) + r[..., : self.dim] - self.project_tails(t, r)
-        distance: Tensor = torch.linalg.vector_norm(difference, ord=self.norm, dim=-1)
+        distance: Tensor = torch.linalg.vector_norm(self._difference(h, r, t), ord=self.norm, dim=-1)
         return -distance
+
+    def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
+        """With x = P_r,head(h) + d_r − P_r,tail(t): −|x_i| where p = 1, −x_i²/‖x‖₂ where p = 2; none speaks for it."""
+        x = self._difference(h, r, t)
+        return Contributions(-x.abs() if self.norm == 1 else -x * nn.functional.normalize(x, dim=-1))
+
+    def _difference(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        return self.project_heads(h, r) + r[..., : self.dim] - self.project_tails(t, r)
 
     def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
         targets = self.project_heads(h, r) + r[:, : self.dim]

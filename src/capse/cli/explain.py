@@ -1,0 +1,67 @@
+"""capse explain: what speaks for a prediction."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from capse.graph.explanation import Explanation
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+_STRONGEST = 8  # dimensions that are listed
+
+
+@app.command()
+def explain(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    head: Annotated[str, typer.Option(help="The head, by label or name.")],
+    relation: Annotated[str, typer.Option(help="The relation, by label or name.")],
+    tail: Annotated[str, typer.Option(help="The tail, by label or name.")],
+    asked: Annotated[
+        Literal["head", "tail"],
+        typer.Option(metavar="head|tail", help="Which side was asked for; reciprocal models score each apart."),
+    ] = "tail",
+    most: Annotated[int, typer.Option(min=0, help="How many facts of each kind to show.")] = 5,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Show what in the graph speaks for (head, relation, tail): the dimensions that carry its score, and the training
+    facts that lie near it.
+
+    It describes what the model computed. It is no proof that the fact holds.
+    """
+    from capse.graph.predictor import LinkPredictor
+
+    why = LinkPredictor.load(run, device).explain(head=head, relation=relation, tail=tail, asked=asked, most=most)
+    typer.echo(json.dumps(why.to_json(), ensure_ascii=False) if as_json else _in_words(why))
+
+
+def _in_words(why: Explanation) -> str:
+    fact = why.fact
+    probability = "" if why.probability is None else f", probability {why.probability:.3f}"
+    lines = [str(fact), f"score {why.score:.4f}{probability}"]
+    lines.append(f"a known fact ({why.known})" if why.known else "not a known fact")
+    for name, count in ((fact.head_name, why.head_facts), (fact.tail_name, why.tail_facts)):
+        lines.append(
+            f"{name}: {count:,} training facts" if count else f"{name}: no training fact; its vector is a guess"
+        )
+    if why.dimensions is None:
+        lines += ["", "this model's score is no sum over dimensions"]
+    else:
+        lines += ["", f"dimensions that carry it (they sum to {why.dimensions.of}, {why.dimensions.total:.4f})"]
+        lines += [f"  {value:+.4f}  dimension {i}" for i, value in why.dimensions.strongest(_STRONGEST)]
+    if why.nearest:
+        lines += ["", "nearest training facts of this relation, by similarity"]
+        lines += [f"  {near.similarity:.3f}  {near.fact}" for near in why.nearest]
+    if why.links:
+        lines += ["", "other training facts between the two"]
+        lines += [f"  {link}" for link in why.links]
+    if why.paths:
+        lines += ["", "joined to both by training facts"]
+        lines += [f"  {path.name}: {path.from_head}; {path.to_tail}" for path in why.paths]
+    return "\n".join([*lines, "", why.note])
