@@ -54,9 +54,12 @@ def test_threads_change_nothing():
     queries, candidates = vectors(20, 30), vectors(3000, 30, seed=1)
     threads = numba.get_num_threads()
     expected = pairwise_distances(queries, candidates)
+    given, wanted = vectors(20, 3000, seed=2), queries.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(pairwise_distances(wanted, candidates), wanted, given)
     try:
         numba.set_num_threads(1)
         assert torch.equal(pairwise_distances(queries, candidates), expected)
+        assert torch.equal(torch.autograd.grad(pairwise_distances(wanted, candidates), wanted, given)[0], gradient)
     finally:
         numba.set_num_threads(threads)
 
@@ -73,6 +76,18 @@ def test_without_numba(norm, monkeypatch):
 def test_gradient(norm):
     queries, candidates = vectors(4, 6, torch.float64).requires_grad_(), vectors(5, 6, torch.float64, seed=1)
     assert torch.autograd.gradcheck(lambda q: pairwise_distances(q, candidates, norm), queries)
+
+
+@pytest.mark.parametrize(("queries", "candidates"), [(1, 1), (6, 2 * TILE + 3), (4, TILE)])
+def test_the_gradient_of_l1_is_that_of_the_formula(queries, candidates):
+    q, c = vectors(queries, 5, torch.float64), vectors(candidates, 5, torch.float64, seed=1)
+    c[0, 2] = q[0, 2]  # the sign of zero is zero
+    given = vectors(queries, candidates, torch.float64, seed=2)
+    signs = np.sign(q.numpy()[:, None] - c.numpy())
+    q.requires_grad_(), c.requires_grad_()
+    of_queries, of_candidates = torch.autograd.grad((pairwise_distances(q, c) * given).sum(), (q, c))
+    np.testing.assert_allclose(of_queries, np.einsum("bc,bck->bk", given, signs), atol=1e-12)
+    np.testing.assert_allclose(of_candidates, -np.einsum("bc,bck->ck", given, signs), atol=1e-12)
 
 
 def test_not_contiguous():

@@ -153,3 +153,18 @@ def test_known_agrees_with_a_set():
 def test_no_negatives_make_no_sense():
     with pytest.raises(SettingsError, match=r"negatives\.count is 0: draw 1"):
         NegativeSettings(count=0)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(dense_graphs(), st.integers(0, 1000))
+def test_known_among_candidates_is_known_one_by_one(graph, seed):
+    triples, entities, relations = graph
+    if not len(triples):
+        return
+    rng = np.random.default_rng(seed)
+    asked = corruptor(triples, entities, relations)
+    one, relation = (torch.from_numpy(rng.integers(count, size=5)) for count in (entities, relations))
+    drawn = torch.from_numpy(rng.integers(entities, size=7))  # some of them twice
+    by_pair = asked.known(one[:, None], relation[:, None], drawn), asked.known(drawn, relation[:, None], one[:, None])
+    assert torch.equal(asked.known_tails(one, relation, drawn), by_pair[0])
+    assert torch.equal(asked.known_heads(relation, one, drawn), by_pair[1])

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from capse.errors import SettingsError
+from capse.kernels import reference
 from capse.kernels.stage import Stage, require_finite
 from capse.kernels.votes import score_by_votes
 from capse.triples import HEAD, TAIL
@@ -27,6 +28,18 @@ Plain = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 _forced: ContextVar[Kernel | None] = ContextVar("_forced", default=None)
 _has = {package: find_spec(package) is not None for package in ("numba", "triton")}
+
+
+def score_triples(stage: Stage, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+    """Scores (...) of triples given as vectors h, r, t (..., k) that broadcast.
+
+    Compiled loops do it where a gradient is wanted: a single triple's score is no better for them.
+    """
+    if stage.wants_gradient(h, r, t) and _chosen((*stage.tensors.values(), h, r, t)) == "cpu":
+        from capse.kernels.batch import score_batch  # here, since it loads numba
+
+        return score_batch(stage, h, r, t)
+    return reference.score(stage, h, r, t)
 
 
 def score_tails(stage: Stage, h: Tensor, r: Tensor, candidates: Tensor, plain: Plain) -> Tensor:

@@ -95,7 +95,7 @@ class CapsE(Scorer):
         self.scale.fill_(-k)
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        return self._scaled(reference.score(self._stage(), self.dropout(h), self.dropout(r), self.dropout(t)))
+        return self._scaled(scoring.score_triples(self._stage(), self.dropout(h), self.dropout(r), self.dropout(t)))
 
     def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
         """The part of each first-layer capsule in the output's length: a_i = c_i û_i·s/‖s‖, so Σ_i a_i = ‖s‖.

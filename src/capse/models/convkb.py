@@ -51,6 +51,8 @@ class ConvKB(Scorer):
         self.dropout = nn.Dropout(settings.dropout)
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        if not (self.training and self.dropout.p):
+            return scoring.score_triples(self._stage(), h, r, t)
         features = self.dropout(reference.features(h, r, t, self.filters, self.bias))
         return reference.summed_predictions(features, self.weights.unsqueeze(-1)).squeeze(-1)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from capse.errors import DataError, SettingsError
-from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
+from capse.triples import HEAD, RELATION, TAIL, Answers, TripleIndex, Triples
 
 _ROUNDS = 16  # of redrawing before the entities that remain are listed
 
@@ -41,6 +41,7 @@ class Corruptor:
 
     def __init__(self, index: TripleIndex, head_chance: Tensor, device: torch.device) -> None:
         """``head_chance`` (R,) is the probability of replacing the head."""
+        self.index = index
         self.entities = index.entities
         self.relations = index.relations
         self.keys = torch.from_numpy(index.keys).to(device)
@@ -75,6 +76,18 @@ class Corruptor:
         found = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
         return self.keys[found] == keys
 
+    def known_tails(self, heads: Tensor, relations: Tensor, candidates: Tensor) -> Tensor:
+        """(B, C): which candidates (C,) are known tails of heads (B,) and relations (B,)."""
+        if self.keys.device.type != "cpu":
+            return self.known(heads[:, None], relations[:, None], candidates)
+        return _among(self.index.tails(heads.numpy(), relations.numpy()), candidates, self.entities)
+
+    def known_heads(self, relations: Tensor, tails: Tensor, candidates: Tensor) -> Tensor:
+        """(B, C): which candidates (C,) are known heads of relations (B,) and tails (B,)."""
+        if self.keys.device.type != "cpu":
+            return self.known(candidates, relations[:, None], tails[:, None])
+        return _among(self.index.heads(relations.numpy(), tails.numpy()), candidates, self.entities)
+
     def _draw(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.randint(self.entities, (count,), device=self.keys.device, generator=generator)
 
@@ -97,6 +110,18 @@ class Corruptor:
             "so no corrupted triple is false",
             "leave this relation out, or train with negatives.sampler=all",
         )
+
+
+def _among(answers: Answers, candidates: Tensor, entities: int) -> Tensor:
+    """(B, C): which candidates (C,) are answers. To list the answers is quicker than to look each pair up."""
+    distinct, place = candidates.unique(return_inverse=True)
+    column = np.full(entities, -1)
+    column[distinct.numpy()] = np.arange(len(distinct))
+    columns = column[answers.entities]
+    rows = np.repeat(np.arange(len(answers)), np.diff(answers.offsets))
+    mask = np.zeros((len(answers), len(distinct)), np.bool_)
+    mask[rows[columns >= 0], columns[columns >= 0]] = True
+    return torch.from_numpy(mask)[:, place]
 
 
 def head_chances(triples: Triples, relations: int, sampler: Literal["bernoulli", "uniform"]) -> Tensor:

@@ -124,11 +124,11 @@ class SharedObjective(CorruptionObjective):
         drawn = torch.randint(len(self.model.entities), (self.count,), device=batch.device, generator=generator)
         positive = self.model.score_triples(heads, relations, tails)
         wrong_tails = self.model.score_tails(heads, relations, drawn)  # (B, count)
-        known = self.corruptor.known(heads[:, None], relations[:, None], drawn)
+        known = self.corruptor.known_tails(heads, relations, drawn)
         loss = corruption_loss(self.loss, positive, wrong_tails.masked_fill(known, -torch.inf))
         if not self.model.reciprocal:
             wrong_heads = self.model.score_heads(relations, tails, drawn)
-            known = self.corruptor.known(drawn, relations[:, None], tails[:, None])
+            known = self.corruptor.known_heads(relations, tails, drawn)
             loss = (loss + corruption_loss(self.loss, positive, wrong_heads.masked_fill(known, -torch.inf))) / 2
         return self._total(loss, batch)
 
