@@ -47,9 +47,9 @@ def _satisfaction(engine: Engine, satisfied: Any, settings: IngestSettings, with
         what = "every click" if settings.without_dwell == "all" else "the last click of each session"
         return f"the log knows no dwell: {what} counts as satisfied"
     clicked, missing = engine.value(satisfied.count()), engine.value(satisfied.dwell.isnull().sum())
-    last = ", or of the last click of a session" if settings.satisfied_last else ""
+    last = ", or the last of its session" if settings.satisfied_last else ""
     inferred = "; a missing dwell is the time to the next event of the session" if settings.infer_dwell else ""
     return (
-        f"satisfied is a dwell of {settings.satisfied_dwell:g} s or more{last}{inferred}; {missing:,} of "
+        f"satisfied is a click with a dwell of {settings.satisfied_dwell:g} s or more{last}{inferred}; {missing:,} of "
         f"{clicked:,} clicked results have no dwell"
     )

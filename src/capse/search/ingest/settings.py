@@ -55,6 +55,8 @@ class IngestSettings:
                 raise SettingsError(f"{field.name} is {value}", "write a number that is not negative")
         if self.max_results < 1:
             raise SettingsError(f"max_results is {self.max_results}", "write 1 or more")
+        if self.memory_gib == 0:
+            raise SettingsError("memory_gib is 0", "write 1 or more, as much as can be spared")
         for name in ("earliest", "latest"):
             if getattr(self, name) is not None and parse_time(getattr(self, name)) is None:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}", "write a date such as 2024-05-01")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ class _Line:
     def click(self, impression: str, click: Any) -> None:
         details = click if isinstance(click, dict) else {}
         dwell = details.get("dwell")
-        if dwell is not None and (isinstance(dwell, (bool, str, list, dict)) or not math.isfinite(dwell)):
+        if dwell is not None and (isinstance(dwell, (bool, str, list, dict)) or not abs(dwell) <= sys.float_info.max):
             raise ValueError("an unreadable dwell")
         self.staging.click(
             impression,
