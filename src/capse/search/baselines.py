@@ -122,8 +122,8 @@ class ClickThrough:
 
 def promoted(log: SearchLog, rows: Int64s, first: Bools) -> Float64s:
     """Scores that put some results before all others, and keep the engine's order within both parts."""
-    position = log.position[rows].astype(np.float64)
-    return np.where(first, position.max(initial=0.0) + 1, 0.0) - position
+    lift = float(log.position.max(initial=0)) + 1  # of the whole log: a score does not depend on what else is asked
+    return np.where(first, lift, 0.0) - log.position[rows]
 
 
 def borda_points(values: Float64s, lengths: Int64s) -> Float64s:

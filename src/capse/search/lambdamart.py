@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class LambdaMARTSettings:
     least_documents: int = 100  # in a leaf
     feature_share: float = 0.3  # of the features, drawn anew for each tree
     patience: int = 100  # trees without a better validation MRR before training stops; 0 grows them all
-    refit: bool = False  # once the number of trees is known, learn from the validation lists too
+    refit: bool = True  # once the number of trees is known, learn from the validation lists too: from then on seen
     seed: int = 0
     threads: int = 1
 
@@ -57,6 +58,7 @@ class LambdaMART:
     names: tuple[str, ...]
     settings: LambdaMARTSettings
     text: str = field(repr=False)  # LightGBM's model
+    validation_mrr: float | None = None  # of the trees that were stopped, before they were refitted
 
     @classmethod
     def fit(
@@ -90,6 +92,7 @@ class LambdaMART:
             data = _dataset(lightgbm, train)
         booster = lightgbm.train(_parameters(settings), data, settings.trees, **options)
         trees = booster.best_iteration if stops else settings.trees
+        reached = float(booster.best_score["valid_0"]["mrr"]) if stops else None
         if stops and settings.refit and valid is not None:
             both = JudgedLists(
                 FeatureTable(names, np.concatenate([train.features.values, valid.features.values])),
@@ -97,7 +100,7 @@ class LambdaMART:
                 np.concatenate([train.lengths, valid.lengths]),
             )
             booster = lightgbm.train(_parameters(settings), _dataset(lightgbm, both), trees)
-        return cls(names, replace(settings, trees=trees), booster.model_to_string(num_iteration=trees))
+        return cls(names, replace(settings, trees=trees), booster.model_to_string(num_iteration=trees), reached)
 
     def predict(self, features: FeatureTable) -> Float64s:
         """(rows,) scores, higher is better."""
@@ -117,7 +120,8 @@ class LambdaMART:
     def save(self, folder: str | Path, stem: str = "lambdamart") -> None:
         """Write ``stem.txt`` and ``stem.json`` into a folder."""
         write_text(Path(folder) / f"{stem}.txt", self.text)
-        write_json(Path(folder) / f"{stem}.json", {"names": list(self.names), "settings": to_mapping(self.settings)})
+        content = {"names": list(self.names), "settings": to_mapping(self.settings)}
+        write_json(Path(folder) / f"{stem}.json", content | {"validation_mrr": self.validation_mrr})
 
     @classmethod
     def load(cls, folder: str | Path, stem: str = "lambdamart") -> LambdaMART:
@@ -126,18 +130,19 @@ class LambdaMART:
             content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             names = tuple(str(name) for name in content["names"])
             settings = fill(LambdaMARTSettings, content["settings"])
-            model = cls(names, settings, path.with_suffix(".txt").read_text(encoding="utf-8"))
+            text = path.with_suffix(".txt").read_text(encoding="utf-8")
+            model = cls(names, settings, text, content["validation_mrr"])
         except (OSError, ValueError, KeyError, TypeError, SettingsError) as error:
             raise RunError(f"{path} is not a saved LambdaMART model", "train it again") from error
         if model._booster.num_feature() != len(names):
             raise RunError(f"{path} names {len(names)} features, its model has others", "train it again")
         return model
 
-    @property
+    @cached_property
     def _booster(self) -> Any:
         lightgbm = _lightgbm()
         try:
-            return lightgbm.Booster(params={"verbosity": -1}, model_str=self.text)
+            return lightgbm.Booster(model_str=self.text)
         except lightgbm.basic.LightGBMError as error:
             raise RunError("the saved LambdaMART model is damaged", "train it again") from error
 
