@@ -75,6 +75,23 @@ class TripleIndex:
         """The known heads of each (relation, tail)."""
         return self._answers(self._keys_by_tail, np.asarray(tails, np.int64) * self.relations + relations)
 
+    def around(self, entity: int) -> npt.NDArray[np.int64]:
+        """The known triples (n, 3) that an entity is in, those first in which it is the head.
+
+        >>> TripleIndex(np.array([[0, 0, 1], [1, 0, 1], [2, 0, 0]]), entities=3, relations=1).around(1)
+        array([[1, 0, 1],
+               [0, 0, 1]])
+        """
+        parts = []
+        for keys, near, far in ((self.keys, HEAD, TAIL), (self._keys_by_tail, TAIL, HEAD)):
+            size = self.relations * self.entities
+            found = keys[np.searchsorted(keys, entity * size) : np.searchsorted(keys, (entity + 1) * size)] % size
+            triples = np.empty((len(found), 3), np.int64)
+            triples[:, near], triples[:, RELATION], triples[:, far] = entity, *np.divmod(found, self.entities)
+            parts.append(triples)
+        with_itself = parts[1][:, HEAD] == entity
+        return np.concatenate([parts[0], parts[1][~with_itself]])
+
     @cached_property
     def _keys_by_tail(self) -> npt.NDArray[np.int64]:
         # The same number with head and tail exchanged.

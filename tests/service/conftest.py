@@ -12,13 +12,18 @@ from capse.graph.calibration import Calibration
 from capse.graph.dataset import Graph
 from capse.graph.predictor import LinkPredictor, save_run_graph
 from capse.graph.vocabulary import Vocabulary
-from capse.models import ModelSettings, build_model
+from capse.models import ModelSettings, build_model, model_settings
 from capse.runs.atomic import write_text
 from capse.runs.folder import RunFolder
+from capse.search.live import ProfileSettings
+from capse.search.run import SearchRun, personal_model
+from capse.search.simulate import SimulationSettings, simulate
+from capse.search.vectors import VectorSettings, build_vectors
 from capse.service.app import create_app
 from capse.service.settings import ServiceSettings
 
 PEOPLE = 30
+WIDTH = 8
 
 
 def write_graph_run(path, *, calibrated=True, scale=1.0):
@@ -107,3 +112,32 @@ def client(graph_run):
     client = Client(create_app(ServiceSettings(runs=(str(graph_run),))))
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def simulated():
+    return simulate(SimulationSettings(users=12, topics=8, documents=80, impressions=250, days=20))
+
+
+@pytest.fixture(scope="session")
+def make_search_run(simulated):
+    """Writes an untrained run on a small simulated log."""
+
+    def make(path, seed=0):
+        space = build_vectors(simulated.log, VectorSettings(topics=WIDTH, iterations=3, seed=seed))
+        name, settings = model_settings({"name": "capse", "dim": WIDTH})
+        model = personal_model(name, settings, 0, WIDTH, seed=1)
+        SearchRun(name, settings, ProfileSettings(user="profile"), model.eval(), space, []).save(path)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def search_run(make_search_run, tmp_path_factory):
+    return make_search_run(tmp_path_factory.mktemp("search") / "run")
+
+
+@pytest.fixture
+def database(tmp_path):
+    return str(tmp_path / "capse.db")

@@ -16,11 +16,10 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.")] = 8000,
     db: Annotated[
-        str, typer.Option(metavar="URL", help="The database of events, profiles and keys: a file, or SQLAlchemy's URL.")
-    ] = "",
+        str, typer.Option(metavar="URL", help="The database of events, profiles and keys: a file, or a URL.")
+    ] = "capse.db",
     workers: Annotated[int, typer.Option(help="How many processes answer.")] = 1,
     require_keys: Annotated[bool, typer.Option("--require-keys", help="Refuse requests without an API key.")] = False,
-    rate: Annotated[float, typer.Option(help="Requests per second that a key may make.")] = 100.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Answer over HTTP with trained runs: names, predictions, scores, explanations, re-ranking, events, and a page.
@@ -49,7 +48,6 @@ def serve(
         database=db,
         workers=workers,
         require_keys=require_keys,
-        rate=rate,
         log_level=log_level,
     )
     run_server(settings, started=typer.echo)

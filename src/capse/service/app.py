@@ -13,12 +13,12 @@ from typing import Any
 from fastapi import FastAPI
 
 import capse
-from capse.service import problems
-from capse.service.guard import SCOPES
+from capse.service import problems, web
 from capse.service.observe import Observe, configure_logs
 from capse.service.routes import ROUTERS
 from capse.service.settings import ServiceSettings
 from capse.service.state import Service
+from capse.service.store import SCOPES
 
 SETTINGS_VARIABLE = "CAPSE_SERVICE"  # how worker processes are told their settings
 READY_VARIABLE = "CAPSE_SERVICE_READY"  # a folder in which they say that they are ready
@@ -55,13 +55,14 @@ def create_app(settings: ServiceSettings, *, on_signals: bool = False) -> FastAP
     app.state.service = service
     for router in ROUTERS:
         app.include_router(router)
+    web.install(app)
     problems.install(app)
     app.add_middleware(Observe, metrics=service.metrics)
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
         schema = plain()
-        scheme = {"type": "http", "scheme": "bearer", "description": "An API key. Scopes: " + _scopes()}
+        scheme = {"type": "http", "scheme": "bearer", "description": f"An API key. Scopes: {', '.join(SCOPES)}."}
         schema.setdefault("components", {})["securitySchemes"] = {"key": scheme}
         return schema
 
@@ -74,10 +75,6 @@ def worker_app() -> FastAPI:
     settings = ServiceSettings.from_text(os.environ[SETTINGS_VARIABLE])
     configure_logs(settings.log_level)
     return create_app(settings, on_signals=True)
-
-
-def _scopes() -> str:
-    return "; ".join(f"`{scope}`: {text}" for scope, text in SCOPES.items())
 
 
 _TAGS = {

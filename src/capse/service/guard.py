@@ -1,7 +1,14 @@
-"""Who may: keys, scopes and rates, before a body is read."""
+"""Who may: keys, scopes and rates, before a body is read.
+
+On a loopback address no key is needed unless asked for. Requests must then name the machine as their host: a page of
+another site, to which a name server has given our address, could otherwise ask in its visitor's name.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import math
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,26 +17,23 @@ from fastapi.routing import APIRoute
 
 from capse.service.bodies import BoundedRequest, require_json
 from capse.service.problems import Problem, documented
+from capse.service.settings import is_loopback
+from capse.service.store import SCOPES, Key, Store
 
-SCOPES = {
-    "read": "look up names, predict, score and explain",
-    "rerank": "re-rank documents for a user",
-    "events": "send impressions and clicks",
-    "users": "read and delete profiles",
-    "metrics": "read /metrics",
-    "admin": "load runs anew",
-}
 _WITH_BODY = ("POST", "PUT", "PATCH")
+_REMEMBERED = 1.0  # seconds that a key is not looked up again: so long a revoked one may still be used
+_MOST_KEYS = 10_000  # remembered at a time
+_LONGEST_KEY = 200  # characters
 
 
-def needs(scope: str, *kinds: str, body: bool = True) -> dict[str, Any]:
-    """What a route says of itself: the scope that its callers need, and the problems that it may answer."""
+def needs(scope: str, *kinds: str, body: bool = True, example: Any = None) -> dict[str, Any]:
+    """What a route says of itself: the scope that its callers need, and what it may answer, with an example."""
     assert scope in SCOPES
-    always = ("no-key", "forbidden", "wrong-host", "invalid", "too-many-requests")
+    always = ("no-key", "forbidden", "wrong-host", "invalid", "too-many-requests", "unavailable")
     of_bodies = ("malformed-json", "too-slow", "too-large", "not-json") if body else ()
     return {
-        "responses": documented(*always, *of_bodies, *kinds),
-        "openapi_extra": {"security": [{"key": [scope]}], "x-scope": scope},
+        "responses": documented(*always, *of_bodies, *kinds, example=example),
+        "openapi_extra": {"security": [{"key": []}], "x-scope": scope},
     }
 
 
@@ -53,13 +57,105 @@ class GuardedRoute(APIRoute):
 
 
 class Guard:
-    """Admits requests."""
+    """Admits requests. ``workers`` share a key's rate among themselves."""
 
-    def __init__(self, require_keys: bool) -> None:
-        self.require_keys = require_keys
+    def __init__(self, store: Store | None, *, require_keys: bool, workers: int = 1) -> None:
+        self.store, self.require_keys, self.workers = store, require_keys, workers
+        self._known: dict[str, tuple[float, Key]] = {}  # by the key itself: until when, and what is known of it
+        self._buckets: dict[str, Bucket] = {}  # by the key's name
 
     async def admit(self, request: Request, scope: str) -> None:
         """Note the caller's key in ``request.state``, or raise the Problem that keeps them out."""
         request.state.key = None
-        if self.require_keys:
-            raise Problem("no-key", "no API key was given", "send it as 'Authorization: Bearer KEY'")
+        given = request.headers.get("authorization")
+        _refuse_other_sites(request)
+        if not self.require_keys:
+            _require_own_host(request)
+            if given is None or self.store is None:
+                return
+        key = await self._find(given)
+        if scope not in key.scopes:
+            raise Problem("forbidden", f"this key's scopes do not include {scope!r}", "use a key that has it")
+        self._spend(key)
+        request.state.key = key
+
+    async def _find(self, given: str | None) -> Key:
+        kind, _, text = (given or "").partition(" ")
+        text = text.strip()
+        if kind.lower() != "bearer" or not text:
+            raise _no_key("no API key was given", "send it as 'Authorization: Bearer KEY'")
+        if len(text) > _LONGEST_KEY or self.store is None:
+            raise _no_key("this API key is not valid", "use one that is")
+        now = time.monotonic()
+        until, key = self._known.get(text, (0.0, None))
+        if key is None or until < now:
+            self._known.pop(text, None)
+            key = await asyncio.to_thread(self.store.find_key, text)
+            if key is None:
+                raise _no_key("this API key is not valid", "use one that is; it may have been revoked")
+            if len(self._known) >= _MOST_KEYS:
+                self._known.clear()
+            self._known[text] = now + _REMEMBERED, key
+        return key
+
+    def _spend(self, key: Key) -> None:
+        if key.per_minute is None:
+            return
+        share = max(1.0, key.per_minute / self.workers)
+        bucket = self._buckets.get(key.name)
+        if bucket is None or bucket.most != share:
+            bucket = self._buckets[key.name] = Bucket(share, time.monotonic())
+        wait = bucket.take(time.monotonic())
+        if wait:
+            detail = f"this key may make {key.per_minute:,} requests a minute"
+            headers = {"Retry-After": str(math.ceil(wait))}
+            raise Problem("too-many-requests", detail, "wait as long as Retry-After says", headers)
+
+
+class Bucket:
+    """A bucket that holds ``most`` tokens and is filled in a minute.
+
+    >>> bucket = Bucket(2, now=0)
+    >>> [bucket.take(0), bucket.take(0), bucket.take(0), bucket.take(30)]
+    [0.0, 0.0, 30.0, 0.0]
+    """
+
+    def __init__(self, most: float, now: float) -> None:
+        self.most, self.tokens, self.at = most, most, now
+
+    def take(self, now: float) -> float:
+        """Take a token; where there is none, the seconds until there is one."""
+        self.tokens = min(self.most, self.tokens + (now - self.at) * self.most / 60)
+        self.at = now
+        if self.tokens < 1:
+            return (1 - self.tokens) * 60 / self.most
+        self.tokens -= 1
+        return 0.0
+
+
+def require_user(request: Request, user: str) -> None:
+    """Refuse a key that may speak for another user only."""
+    key: Key | None = request.state.key
+    if key is not None and key.user is not None and key.user != user:
+        raise Problem("forbidden", "this key may not speak for that user", "use the user's own key, or one for all")
+
+
+def _no_key(detail: str, remedy: str) -> Problem:
+    return Problem("no-key", detail, remedy, {"WWW-Authenticate": "Bearer"})
+
+
+def _refuse_other_sites(request: Request) -> None:
+    """A page of another site may make its visitors' browsers send requests; they say where they come from."""
+    origin = request.headers.get("origin")
+    if origin is None or request.method == "GET" or origin.partition("://")[2] == request.headers.get("host", ""):
+        return
+    raise Problem("forbidden", "requests from pages of other sites are refused", "ask from your own server")
+
+
+def _require_own_host(request: Request) -> None:
+    host = request.headers.get("host", "").rpartition("@")[2]
+    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    if not is_loopback(name.lower()):
+        raise Problem(
+            "wrong-host", "without keys, this service answers to this machine's own names alone", "ask 127.0.0.1"
+        )

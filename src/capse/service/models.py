@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from capse.errors import CapseError, RunError, SettingsError
 from capse.graph.calibration import Calibration
@@ -15,6 +16,7 @@ from capse.graph.queries import FREE
 from capse.runs.folder import RunFolder
 from capse.service.names import NameIndex
 from capse.service.problems import Problem
+from capse.service.search import SearchModel
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,11 @@ class GraphModel:
     version: str
 
     @classmethod
-    def load(cls, path: str | Path) -> GraphModel:
-        version = fingerprint(path)
+    def load(cls, path: str | Path, version: str) -> GraphModel:
         predictor = LinkPredictor.load(path)
         assert predictor.folder is not None
         calibration = Calibration.load(predictor.folder)
+        predictor.folder = None  # whatever becomes of the folder, this model has been read
         graph = predictor.graph
         # Whatever compiles or is kept for later does so before anybody waits; a model with NaN in it fails here.
         answer_questions(predictor, [Question(0, 0, FREE, 1), Question(FREE, 0, 0, 1)])
@@ -44,16 +46,19 @@ class Models:
     """What is in service."""
 
     graph: GraphModel | None = None
+    search: SearchModel | None = None
 
     @classmethod
     def load(cls, runs: Sequence[str]) -> Models:
         """Load every run, at most one of each kind; an error leaves nothing behind."""
-        models = cls()
+        models: dict[str, Any] = {}
         for run in runs:
-            if models.graph is not None:
-                raise SettingsError(f"{run} is a second graph run", "serve one graph run, one search run, or both")
-            models = replace(models, graph=GraphModel.load(run))
-        return models
+            kind = "search" if RunFolder(run).vectors.is_dir() else "graph"
+            if kind in models:
+                raise SettingsError(f"{run} is a second {kind} run", "serve one graph run, one search run, or both")
+            version = fingerprint(run)
+            models[kind] = SearchModel.load(run, version) if kind == "search" else GraphModel.load(run, version)
+        return cls(**models)
 
     def loaded_anew(self, runs: Sequence[str]) -> Models:
         """What lies in the folders now; these models themselves where nothing has changed."""
@@ -63,12 +68,19 @@ class Models:
 
     @property
     def versions(self) -> dict[str, str]:
-        return {"graph": self.graph.version} if self.graph else {}
+        """Of each kind of model that is in service."""
+        both = {"graph": self.graph, "search": self.search}
+        return {kind: model.version for kind, model in both.items() if model is not None}
 
     def require_graph(self) -> GraphModel:
         if self.graph is None:
             raise Problem("no-such-model", "no graph run is served", "start the service with one: capse serve RUN")
         return self.graph
+
+    def require_search(self) -> SearchModel:
+        if self.search is None:
+            raise Problem("no-such-model", "no search run is served", "start the service with one: capse serve RUN")
+        return self.search
 
 
 def fingerprint(path: str | Path) -> str:

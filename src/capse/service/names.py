@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ _MOST_LETTERS = 100  # of a text, when trigrams are made
 _LETTER_BITS = 21  # of a code point: three of them make one number of 63 bits
 _AFTER_ALL = chr(0x10FFFF)
 
+How = Literal["exact", "prefix", "word", "similar"]
 Int64s = npt.NDArray[np.int64]
 
 
@@ -31,7 +33,7 @@ class Match:
     """An id and how it was found."""
 
     id: int
-    kind: str  # exact, prefix, word or similar
+    kind: How
 
 
 class NameIndex:
@@ -65,12 +67,12 @@ class NameIndex:
         """The ids that ``text`` may mean, the likeliest first; the first ones of all for an empty text."""
         text = text.casefold()
         found: dict[int, Match] = {}
-        exact = ((i, "exact") for i in self._whole.equal(text))
-        prefix = ((i, "prefix") for i in self._whole.beginning_with(text))
-        word = ((i, "word") for i in self._words.beginning_with(text))
-        similar = ((i, "similar") for i in self._trigrams.similar(text, limit) if text)
-        for i, kind in chain(exact, prefix, word, similar):
-            found.setdefault(i, Match(i, kind))
+        exact = (Match(i, "exact") for i in self._whole.equal(text))
+        prefix = (Match(i, "prefix") for i in self._whole.beginning_with(text))
+        word = (Match(i, "word") for i in self._words.beginning_with(text))
+        similar = (Match(i, "similar") for i in self._trigrams.similar(text, limit) if text)
+        for match in chain(exact, prefix, word, similar):
+            found.setdefault(match.id, match)
             if len(found) == limit:
                 break
         return list(found.values())

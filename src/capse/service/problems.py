@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from capse.errors import CapseError, RunError, StorageError, UnknownNameError
+from capse.errors import CapseError, EventConflictError, RunError, StorageError, StoreError, UnknownNameError
 from capse.evaluation.ranks import NonFiniteScoreError
 
 KINDS = {  # the last part of a problem's type: its status and title
@@ -27,6 +27,8 @@ KINDS = {  # the last part of a problem's type: its status and title
     "not-found": (404, "There is nothing here"),
     "no-such-model": (404, "No such model is served"),
     "method-not-allowed": (405, "This method is not allowed here"),
+    "conflict": (409, "This id stands for something else"),
+    "reload-failed": (409, "The runs cannot be loaded anew"),
     "too-slow": (408, "The request took too long to arrive"),
     "too-large": (413, "The body is too large"),
     "not-json": (415, "The body must be JSON"),
@@ -93,9 +95,11 @@ class ProblemBody(BaseModel):
     errors: list[FieldProblem] | None = None
 
 
-def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """The responses of a route for its OpenAPI description, one example for each kind of problem."""
+def documented(*kinds: str, example: Any = None) -> dict[int | str, dict[str, Any]]:
+    """The responses of a route for its OpenAPI description: an ``example`` of success, and one of each problem."""
     responses: dict[int | str, dict[str, Any]] = {}
+    if example is not None:
+        responses[200] = {"content": {"application/json": {"example": example}}}
     for kind in (*kinds, "internal"):
         status, title = KINDS[kind]
         response = responses.setdefault(
@@ -114,13 +118,15 @@ _EXAMPLES = {
     "not-found": ("there is nothing under this path", "see /openapi.json"),
     "no-such-model": ("no graph run is served", "start the service with one: capse serve RUN"),
     "method-not-allowed": ("this path does not answer to this method", "see /openapi.json"),
+    "conflict": ("event 'e1' was sent before with another content", "give every event an id of its own"),
+    "reload-failed": ("RUN/model.safetensors is damaged", "repair the run; what was in service still is"),
     "too-slow": ("the body did not arrive within 20 seconds", "send it faster, or in smaller parts"),
     "too-large": ("the body is larger than 4,194,304 bytes", "send it in smaller parts"),
     "not-json": ("the body's type is not application/json", "set Content-Type: application/json"),
     "wrong-host": ("this service answers to names of this machine alone", "ask for http://127.0.0.1"),
     "invalid": ("body.relation: Field required", "see /openapi.json"),
     "unknown-name": ("unknown relation 'boarders'", "did you mean 'borders'?"),
-    "too-many-requests": ("this key may make 100 requests per second", "wait as long as Retry-After says"),
+    "too-many-requests": ("this key may make 600 requests a minute", "wait as long as Retry-After says"),
     "headers-too-large": ("the headers are larger than 32,768 bytes", "send fewer or shorter ones"),
     "internal": ("the request could not be answered; the log has its id", "report it if it happens again"),
     "overloaded": ("too many questions are waiting", "ask again after a second, or fewer at a time"),
@@ -128,12 +134,18 @@ _EXAMPLES = {
 }
 
 
+_REASONS = {"gone": "does not answer", "busy": "is busy", "full": "has no room left"}
+
+
 def problem_of(error: CapseError) -> Problem:
     """An error of the package as a problem; those that speak of the machine's files say nothing of them."""
     if isinstance(error, UnknownNameError):
         return Problem("unknown-name", error.message, error.remedy, nearest=error.nearest)
-    if isinstance(error, StorageError):
-        return Problem("unavailable", "nothing can be stored at the moment", "try again later", {"Retry-After": "5"})
+    if isinstance(error, EventConflictError):
+        return Problem("conflict", error.message, error.remedy)
+    if isinstance(error, (StorageError, StoreError)):
+        reason = _REASONS.get(error.kind if isinstance(error, StoreError) else "full", "cannot be used")
+        return Problem("unavailable", f"the database {reason}", "try again later", {"Retry-After": "5"})
     if isinstance(error, (RunError, NonFiniteScoreError)):
         return Problem("unavailable", "the model cannot answer this", "tell whoever runs this service")
     return Problem("invalid", error.message, error.remedy)
@@ -156,7 +168,8 @@ async def _on_capse_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, CapseError)
     problem = problem_of(error)
     if problem.status >= 500:
-        log.error("request failed", extra={"fields": {"error": type(error).__name__}})
+        kind = getattr(error, "kind", None)
+        log.error("request failed", extra={"fields": {"error": type(error).__name__, "kind": kind}})
     return problem.response()
 
 

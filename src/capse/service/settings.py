@@ -20,7 +20,9 @@ MAX_QUERIES = 256  # questions in one request
 MAX_ANSWERS = 20_000  # answers in one response
 MAX_TRIPLES = 5_000  # triples to score in one request
 MAX_DOCUMENTS = 200  # documents to re-rank in one request
+MAX_LISTS = 64  # lists to re-rank in one request
 MAX_EVENTS = 1_000  # events in one request
+MAX_SHOWN = 1_000  # documents of an impression
 MAX_WAITING = 4_096  # questions that may wait to be scored
 MAX_CONNECTIONS = 2_000  # at a time, in each worker
 SHUTDOWN_SECONDS = 30  # for requests in flight when the service is told to stop
@@ -33,26 +35,22 @@ class ServiceSettings:
     runs: tuple[str, ...]  # folders: a graph run, a search run, or one of each
     host: str = "127.0.0.1"  # the address to listen on
     port: int = 8000  # 0 takes any that is free
-    database: str = ""  # SQLAlchemy's URL of the events, profiles and keys; empty keeps none
+    database: str = "capse.db"  # of events, profiles and keys: a file for SQLite, or a URL; made when it is needed
     workers: int = 1  # processes
-    require_keys: bool = False  # refuse requests without an API key
-    rate: float = 100.0  # requests per second that a key may make, unless the key says otherwise
+    require_keys: bool = False  # refuse requests without an API key, on a loopback address too
     log_level: str = "info"  # debug, info, warning or error
     window: float = 0.002  # seconds that a question waits for others to be scored with it
 
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise SettingsError(f"--workers is {self.workers}", "start 1 or more")
-        if self.rate <= 0:
-            raise SettingsError(f"--rate is {self.rate}", "allow more than 0 requests per second")
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"--port is {self.port}", "choose one from 1 to 65535")
-        if not is_loopback(self.host) and not self.require_keys:
-            raise SettingsError(
-                f"{self.host} can be reached from other machines", "add --require-keys, or serve on 127.0.0.1"
-            )
-        if self.require_keys and not self.database:
-            raise SettingsError("--require-keys needs a database that holds the keys", "name one with --db")
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whoever can be reached from other machines asks for keys."""
+        return self.require_keys or not is_loopback(self.host)
 
     def to_text(self) -> str:
         """For the environment of worker processes."""

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import threading
 
-from capse.errors import CapseError
+from fastapi import Request
+
+from capse.errors import CapseError, SettingsError
 from capse.service.batching import Batcher
 from capse.service.guard import Guard
 from capse.service.models import Models, without_paths
 from capse.service.observe import Metrics
 from capse.service.settings import ServiceSettings
+from capse.service.store import Event, State, Store
 
 log = logging.getLogger("capse.service")
+
+
+def service_of(request: Request) -> Service:
+    """The service that a request came to."""
+    service: Service = request.app.state.service
+    return service
 
 
 class Service:
@@ -25,9 +36,30 @@ class Service:
         self.models = Models.load(settings.runs)
         self.metrics.serving(self.models.versions, {})
         self.batcher = Batcher(settings.window, self.metrics.batch)
-        self.guard = Guard(settings.require_keys)
+        self.store = self._open_store()
+        self.guard = Guard(self.store, require_keys=settings.needs_keys, workers=settings.workers)
         self.trouble = ""  # why the last attempt to load the runs anew failed
         self._reloading = threading.Lock()
+
+    def _open_store(self) -> Store | None:
+        """The database where one is needed: for users' profiles or for keys."""
+        if self.models.search is None and not self.settings.needs_keys:
+            return None
+        store = Store.open(self.settings.database, self._fold)
+        if self.settings.needs_keys and all(key.revoked for key in store.list_keys()):
+            store.close()
+            remedy = "make one with 'capse key add', or serve on 127.0.0.1 without --require-keys"
+            raise SettingsError(f"{store.where} holds no API key", remedy)
+        return store
+
+    def _fold(self, state: State | None, event: Event) -> State | None:
+        search = self.models.search
+        return state if search is None else search.fold(state, event)
+
+    def require_store(self) -> Store:
+        """Where profiles are: there is one wherever a search run is served."""
+        assert self.store is not None
+        return self.store
 
     async def reload(self) -> bool:
         """Load the runs anew beside those in service, and swap them; a damaged one changes nothing.
@@ -39,6 +71,11 @@ class Service:
     def reload_soon(self) -> None:
         """The same from a signal's handler, which cannot wait."""
         self._reloads = asyncio.ensure_future(self.reload())
+
+    def tell_other_workers(self) -> None:
+        """Have their supervisor tell them to load their runs anew, and this one again, which finds nothing to do."""
+        if self.settings.workers > 1:
+            os.kill(os.getppid(), signal.SIGHUP)
 
     def _reload(self) -> bool:
         with self._reloading:
@@ -59,3 +96,5 @@ class Service:
     def close(self) -> None:
         """Answer what waits, and let go of everything."""
         self.batcher.stop()
+        if self.store is not None:
+            self.store.close()

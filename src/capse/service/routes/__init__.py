@@ -1,5 +1,14 @@
 """One file per resource."""
 
-from capse.service.routes import names, operation, predict, score
+from capse.service.routes import events, explain, names, operation, predict, rerank, score, users
 
-ROUTERS = [operation.router, names.router, predict.router, score.router]
+ROUTERS = [
+    operation.router,
+    names.router,
+    predict.router,
+    score.router,
+    explain.router,
+    rerank.router,
+    events.router,
+    users.router,
+]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+import numpy as np
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from capse.service.guard import GuardedRoute, needs
+from capse.service.names import How
 from capse.service.settings import MAX_TEXT
+from capse.service.state import service_of
+from capse.triples import HEAD, RELATION
 
 router = APIRouter(prefix="/v1", tags=["graph"], route_class=GuardedRoute)
 
-How = Literal["exact", "prefix", "word", "similar"]
-Text = Annotated[str, Query(max_length=MAX_TEXT, description="The beginning of a label, a name or a word in it")]
-Limit = Annotated[int, Query(ge=1, le=100, description="How many at most")]
+Text = Annotated[
+    str, Query(max_length=MAX_TEXT, description="The beginning of a label, a name or a word in it", examples=["Ken"])
+]
+Limit = Annotated[int, Query(ge=1, le=100, description="How many at most", examples=[10])]
 
 
 class FoundEntity(BaseModel):
@@ -47,10 +52,14 @@ class Relations(BaseModel):
     total: int = Field(description="All relations of the graph", examples=[11])
 
 
-@router.get("/entities", **needs("read", "no-such-model", body=False))
+_ENTITIES = {"entities": [{"entity": "KE", "name": "Kenya", "match": "prefix"}], "total": 804}
+_RELATIONS = {"relations": [{"relation": "borders", "name": "borders", "match": "exact"}], "total": 13}
+
+
+@router.get("/entities", **needs("predict", "no-such-model", body=False, example=_ENTITIES))
 async def entities(request: Request, q: Text = "", limit: Limit = 10) -> Entities:
     """Entities whose label or name is `q`, begins with it, has a word that does, or resembles it."""
-    index = request.app.state.service.models.require_graph().entities
+    index = service_of(request).models.require_graph().entities
     words = index.vocabulary
     found = [
         FoundEntity(entity=words.labels[match.id], name=words.name(match.id), match=match.kind)
@@ -59,13 +68,75 @@ async def entities(request: Request, q: Text = "", limit: Limit = 10) -> Entitie
     return Entities(entities=found, total=len(words))
 
 
-@router.get("/relations", **needs("read", "no-such-model", body=False))
+@router.get("/relations", **needs("predict", "no-such-model", body=False, example=_RELATIONS))
 async def relations(request: Request, q: Text = "", limit: Limit = 10) -> Relations:
     """Relations whose label or name is `q`, begins with it, has a word that does, or resembles it."""
-    index = request.app.state.service.models.require_graph().relations
+    index = service_of(request).models.require_graph().relations
     words = index.vocabulary
     found = [
         FoundRelation(relation=words.labels[match.id], name=words.name(match.id), match=match.kind)
         for match in index.find(q, limit)
     ]
     return Relations(relations=found, total=len(words))
+
+
+class FactBody(BaseModel):
+    """A triple by labels and by names."""
+
+    head: str = Field(examples=["KE"])
+    relation: str = Field(examples=["borders"])
+    tail: str = Field(examples=["UG"])
+    head_name: str = Field(examples=["Kenya"])
+    relation_name: str = Field(examples=["borders"])
+    tail_name: str = Field(examples=["Uganda"])
+
+
+class EntityBody(BaseModel):
+    """An entity and what the graph says of it."""
+
+    entity: str = Field(description="Its label", examples=["KE"])
+    name: str = Field(examples=["Kenya"])
+    facts: list[FactBody] = Field(description="Some of each relation, in turn")
+    total: int = Field(description="All facts that it is in", examples=[9])
+
+
+FACT = {
+    "head": "KE",
+    "relation": "borders",
+    "tail": "UG",
+    "head_name": "Kenya",
+    "relation_name": "borders",
+    "tail_name": "Uganda",
+}
+_ENTITY = {"entity": "KE", "name": "Kenya", "facts": [FACT], "total": 9}
+
+
+@router.get("/entities/{entity:path}", **needs("predict", "no-such-model", "unknown-name", body=False, example=_ENTITY))
+async def entity(
+    request: Request,
+    entity: Annotated[str, Path(min_length=1, max_length=MAX_TEXT, description="Its label or name", examples=["KE"])],
+    limit: Annotated[int, Query(ge=1, le=500, description="How many facts at most", examples=[50])] = 50,
+) -> EntityBody:
+    """An entity and the facts that it is in, as head or as tail."""
+    model = service_of(request).models.require_graph()
+    number, graph = model.entities.id(entity), model.predictor.graph
+    around = graph.known.around(number)
+    # The first of every relation and side, then the second of each, and so on.
+    groups = 2 * around[:, RELATION] + (around[:, HEAD] == number)
+    order = np.argsort(groups, kind="stable")
+    _, starts, sizes = np.unique(groups[order], return_index=True, return_counts=True)
+    place = np.arange(len(order)) - np.repeat(starts, sizes)
+    chosen = around[order[np.argsort(place, kind="stable")][:limit]]
+    entities, relations = graph.entities, graph.relations
+    facts = [
+        FactBody(
+            head=entities.labels[h],
+            relation=relations.labels[r],
+            tail=entities.labels[t],
+            head_name=entities.name(h),
+            relation_name=relations.name(r),
+            tail_name=entities.name(t),
+        )
+        for h, r, t in chosen.tolist()
+    ]
+    return EntityBody(entity=entities.labels[number], name=entities.name(number), facts=facts, total=len(around))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 
 from capse.service.guard import GuardedRoute, needs
-from capse.service.problems import documented
+from capse.service.problems import Problem, documented
+from capse.service.state import service_of
 
 router = APIRouter(tags=["operation"], route_class=GuardedRoute)
 
@@ -30,20 +32,44 @@ class Ready(BaseModel):
     )
 
 
-@router.get("/health", responses=documented())
+_READY = {"status": "ready", "versions": {"graph": "d3b07384d113"}, "reload_failed": None}
+
+
+@router.get("/health", responses=documented(example={"status": "ok"}))
 async def health() -> Health:
     """Whether the process answers. It says nothing of what it can do; see `/ready`."""
     return Health(status="ok")
 
 
-@router.get("/ready", responses=documented())
+@router.get("/ready", responses=documented(example=_READY))
 async def ready(request: Request) -> Ready:
     """What is in service. After a failed reload the former models go on, and `reload_failed` says why."""
-    service = request.app.state.service
+    service = service_of(request)
     return Ready(status="ready", versions=service.models.versions, reload_failed=service.trouble or None)
 
 
-@router.get("/metrics", response_class=Response, **needs("metrics", body=False))
+@router.post("/v1/admin/reload", response_model=Ready, **needs("admin", "reload-failed", body=False, example=_READY))
+async def reload(request: Request) -> Response:
+    """Load the runs anew beside those in service, and swap them without dropping a request.
+
+    A damaged run changes nothing: the former one goes on. With several workers the others follow in a moment.
+    """
+    service = service_of(request)
+    if not await service.reload():
+        raise Problem("reload-failed", service.trouble, "repair the run; what was in service still is")
+    service.tell_other_workers()
+    return JSONResponse(Ready(status="ready", versions=service.models.versions, reload_failed=None).model_dump())
+
+
+class _PrometheusText(Response):
+    media_type = CONTENT_TYPE_LATEST
+
+
+_METRICS = needs("admin", body=False)
+_METRICS["responses"][200] = {"content": {CONTENT_TYPE_LATEST: {"example": "capse_requests_in_flight 1.0\n"}}}
+
+
+@router.get("/metrics", response_class=_PrometheusText, **_METRICS)
 async def metrics(request: Request) -> Response:
     """Figures for Prometheus."""
-    return Response(request.app.state.service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return _PrometheusText(service_of(request).metrics.text())

@@ -15,6 +15,7 @@ from capse.service.guard import GuardedRoute, needs
 from capse.service.models import GraphModel
 from capse.service.problems import Problem
 from capse.service.settings import MAX_ANSWERS, MAX_QUERIES, MAX_TEXT, MAX_TOP
+from capse.service.state import service_of
 
 router = APIRouter(prefix="/v1", tags=["graph"], route_class=GuardedRoute)
 
@@ -80,6 +81,8 @@ class PredictionsInBulk(BaseModel):
 
 
 _ONE = {"relation": "borders", "head": "Kenya", "top": 3}
+_UGANDA = {"entity": "UG", "name": "Uganda", "score": 3.21, "probability": 0.93, "known": True}
+_ANSWER = {"predictions": [_UGANDA], "model": "d3b07384d113"}
 _EXAMPLES = {
     "one": {"summary": "One question", "value": _ONE},
     "many": {"summary": "Many", "value": {"queries": [_ONE, {"relation": "borders", "tail": "Peru", "new": True}]}},
@@ -89,7 +92,7 @@ _EXAMPLES = {
 @router.post(
     "/predict",
     response_model=Predictions | PredictionsInBulk,
-    **needs("read", "no-such-model", "unknown-name", "overloaded", "unavailable"),
+    **needs("predict", "no-such-model", "unknown-name", "overloaded", example=_ANSWER),
 )
 async def predict(request: Request, asked: Annotated[OneOrMany, Body(openapi_examples=_EXAMPLES)]) -> JSONResponse:
     """The entities that best complete a triple, over all entities of the graph.
@@ -97,7 +100,7 @@ async def predict(request: Request, asked: Annotated[OneOrMany, Body(openapi_exa
     Questions of all requests that wait at the same time are scored together. A list of questions under `queries` gets a
     list of answers under `results`.
     """
-    service = request.app.state.service
+    service = service_of(request)
     model = service.models.require_graph()
     queries = asked.queries if isinstance(asked, PredictBulk) else [asked]
     if sum(query.top for query in queries) > MAX_ANSWERS:

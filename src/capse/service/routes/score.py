@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from capse.service.guard import GuardedRoute, needs
 from capse.service.routes.predict import Label
 from capse.service.settings import MAX_TRIPLES
+from capse.service.state import service_of
 
 router = APIRouter(prefix="/v1", tags=["graph"], route_class=GuardedRoute)
 
@@ -56,10 +57,13 @@ _EXAMPLE = {"two": {"value": {"triples": [
 ]}}}  # fmt: skip
 
 
-@router.post("/score", response_model=Scores, **needs("read", "no-such-model", "unknown-name", "unavailable"))
+_ANSWER = {"scores": [{"score": 3.21, "probability": 0.93, "known": True}], "model": "d3b07384d113"}
+
+
+@router.post("/score", response_model=Scores, **needs("predict", "no-such-model", "unknown-name", example=_ANSWER))
 async def score(request: Request, asked: Annotated[Triples, Body(openapi_examples=_EXAMPLE)]) -> JSONResponse:
     """The score of each triple, with its probability where the run is calibrated."""
-    model = request.app.state.service.models.require_graph()
+    model = service_of(request).models.require_graph()
     entities, relations = model.entities, model.relations
     rows = [(entities.id(t.head), relations.id(t.relation), entities.id(t.tail)) for t in asked.triples]
     ids = np.array(rows, np.int64)

@@ -1,0 +1,114 @@
+"""What in the graph speaks for a triple."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from capse.graph.explanation import NOTE, explain
+from capse.service.guard import GuardedRoute, needs
+from capse.service.models import GraphModel
+from capse.service.routes.names import FACT, FactBody
+from capse.service.routes.score import LabelledTriple
+from capse.service.state import service_of
+
+router = APIRouter(prefix="/v1", tags=["graph"], route_class=GuardedRoute)
+
+
+class ExplainQuery(LabelledTriple):
+    """A triple to explain."""
+
+    asked: Literal["head", "tail"] = Field("tail", description="Which side was asked for")
+    most: int = Field(5, ge=1, le=20, description="How many facts of each kind at most")
+
+
+class NearFactBody(BaseModel):
+    """A training fact of the same relation, and how alike its entities are to these; 1 is the same."""
+
+    fact: FactBody
+    similarity: float = Field(description="The mean of the two below", examples=[0.82])
+    head_similarity: float = Field(examples=[0.91])
+    tail_similarity: float = Field(examples=[0.73])
+
+
+class PathBody(BaseModel):
+    """An entity that training facts join to both sides."""
+
+    through: str = Field(description="Its label", examples=["TZ"])
+    name: str = Field(examples=["Tanzania"])
+    facts: int = Field(description="How many training facts it is in", examples=[12])
+    from_head: FactBody
+    to_tail: FactBody
+
+
+class DimensionsBody(BaseModel):
+    """What each dimension adds; what is positive speaks for the triple."""
+
+    of: str = Field(description="What they sum to", examples=["the score"])
+    total: float = Field(examples=[3.21])
+    values: list[float] = Field(examples=[[1.5, -0.2, 1.91]])
+
+
+class ExplanationBody(BaseModel):
+    """What speaks for a triple."""
+
+    fact: FactBody
+    score: float = Field(examples=[3.21])
+    known: str | None = Field(description="The split that holds it", examples=["train"])
+    probability: float | None = Field(description="null where the run is not calibrated", examples=[0.93])
+    head_facts: int = Field(description="Training facts that the head is in", examples=[9])
+    tail_facts: int = Field(examples=[9])
+    dimensions: DimensionsBody | None = Field(description="null where the score is no sum over dimensions")
+    nearest: list[NearFactBody]
+    links: list[FactBody] = Field(description="Training facts that join the two entities")
+    paths: list[PathBody]
+    note: str = Field(examples=[NOTE])
+    model: str = Field(description="The version of the model that answered", examples=["d3b07384d113"])
+
+
+_ASKED = {"one": {"value": {"head": "Kenya", "relation": "borders", "tail": "Uganda", "most": 3}}}
+_ANSWER = {
+    "fact": FACT,
+    "score": 3.21,
+    "known": "train",
+    "probability": 0.93,
+    "head_facts": 9,
+    "tail_facts": 9,
+    "dimensions": {"of": "the score", "total": 3.21, "values": [1.5, -0.2, 1.91]},
+    "nearest": [{"fact": FACT, "similarity": 0.82, "head_similarity": 0.91, "tail_similarity": 0.73}],
+    "links": [FACT],
+    "paths": [{"through": "TZ", "name": "Tanzania", "facts": 12, "from_head": FACT, "to_tail": FACT}],
+    "note": NOTE,
+    "model": "d3b07384d113",
+}
+
+
+@router.post(
+    "/explain",
+    response_model=ExplanationBody,
+    **needs("predict", "no-such-model", "unknown-name", example=_ANSWER),
+)
+async def explain_triple(
+    request: Request, asked: Annotated[ExplainQuery, Body(openapi_examples=_ASKED)]
+) -> JSONResponse:
+    """What carries a triple's score: the dimensions (of CapsE: the capsules) and the nearest training facts.
+
+    It describes what the model computed. It is no proof that the fact holds.
+    """
+    model = service_of(request).models.require_graph()
+    return JSONResponse(await asyncio.to_thread(_explained, model, asked))
+
+
+def _explained(model: GraphModel, asked: ExplainQuery) -> dict[str, Any]:
+    entities, relations = model.entities, model.relations
+    head, tail = (entities.vocabulary.labels[entities.id(text)] for text in (asked.head, asked.tail))
+    relation = relations.vocabulary.labels[relations.id(asked.relation)]
+    found = explain(model.predictor, head=head, relation=relation, tail=tail, asked=asked.asked, most=asked.most)
+    fit = model.calibration
+    probability = float(fit.probability(np.array(found.score))) if fit else None
+    return found.to_json() | {"probability": probability, "model": model.version}

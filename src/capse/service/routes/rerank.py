@@ -1,0 +1,175 @@
+"""Search results in the order for one user."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from capse.search.reranker import RankedDocument, ShownDocument
+from capse.service.guard import GuardedRoute, needs, require_user
+from capse.service.problems import Problem
+from capse.service.search import SearchModel
+from capse.service.settings import MAX_DOCUMENT, MAX_DOCUMENTS, MAX_ID, MAX_LISTS, MAX_TEXT
+from capse.service.state import service_of
+from capse.service.store import Store
+
+router = APIRouter(prefix="/v1", tags=["search"], route_class=GuardedRoute)
+
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+Microseconds = Annotated[int, Field(ge=0, le=253_402_300_799_999_999)]
+
+
+class Document(BaseModel):
+    """A document by its id, by its text, or by both."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Id | None = Field(None, description="Made of the text where there is none", examples=["d7"])
+    title: str = Field("", max_length=MAX_TEXT, examples=["Graph search"])
+    text: str | None = Field(None, max_length=MAX_DOCUMENT, examples=["How to find a path in a graph"])
+
+    @model_validator(mode="after")
+    def _is_known_by_something(self) -> Document:
+        if self.id is None and not self.text and not self.title:
+            raise ValueError("give a document's id or its text")
+        return self
+
+    def shown(self) -> ShownDocument:
+        of_text = hashlib.sha256(f"{self.title}\0{self.text or ''}".encode()).hexdigest()[:16]
+        return ShownDocument(of_text if self.id is None else self.id, self.title, self.text)
+
+
+class RerankList(BaseModel):
+    """What a search engine found."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    documents: list[Id | Document] = Field(
+        min_length=1, max_length=MAX_DOCUMENTS, description="In the engine's order; ids, or objects"
+    )
+    query: str = Field("", max_length=MAX_TEXT, examples=["shortest path"])
+    user: Id | None = Field(None, description="Whose profile counts; nobody's where there is none", examples=["ada"])
+    session: str = Field("", max_length=MAX_ID, examples=["s1"])
+    time: Microseconds | None = Field(None, description="Microseconds since 1970; now where there is none")
+    explain: bool = Field(False, description="Say why each document stands where it stands")
+
+
+class RerankBulk(BaseModel):
+    """Many lists."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    requests: list[RerankList] = Field(min_length=1, max_length=MAX_LISTS)
+
+
+def _form(body: object) -> str:
+    many = "requests" in body if isinstance(body, dict) else isinstance(body, RerankBulk)
+    return "many" if many else "one"
+
+
+OneOrMany = Annotated[Annotated[RerankList, Tag("one")] | Annotated[RerankBulk, Tag("many")], Discriminator(_form)]
+
+
+class SharedTopicBody(BaseModel):
+    """A topic that both the user's profile and the document have."""
+
+    topic: int | None = Field(description="Its number; null where vectors have no topics", examples=[17])
+    words: list[str] = Field(examples=[["graph", "path", "node"]])
+    user: float = Field(description="Its share of the profile", examples=[0.31])
+    document: float = Field(description="Its share of the document", examples=[0.42])
+
+
+class NearDocumentBody(BaseModel):
+    """A document from the user's past that is like this one."""
+
+    id: str = Field(examples=["d3"])
+    time: int = Field(description="When it satisfied the user, microseconds since 1970", examples=[1700000000000000])
+    likeness: float = Field(description="Cosine", examples=[0.87])
+
+
+class ReasonsBody(BaseModel):
+    """The strongest first; both empty where the user has nothing to do with the document."""
+
+    topics: list[SharedTopicBody]
+    past: list[NearDocumentBody]
+
+
+class RankedDocumentBody(BaseModel):
+    """A document in its new place."""
+
+    document: str = Field(description="Its id", examples=["d7"])
+    score: float | None = Field(description="null where nothing is known and the place is kept", examples=[1.83])
+    position: int = Field(description="In the engine's list, from 1", examples=[3])
+    rank: int = Field(description="In the new one, from 1", examples=[1])
+    reasons: ReasonsBody | None = Field(description="Where an explanation was asked for", examples=[None])
+
+
+class Reranked(BaseModel):
+    """The documents in their new order."""
+
+    documents: list[RankedDocumentBody]
+    model: str = Field(description="The version of the model that answered", examples=["d3b07384d113"])
+
+
+class RerankedInBulk(BaseModel):
+    """The lists in the order in which they were given, each in its new order."""
+
+    results: list[list[RankedDocumentBody]]
+    model: str = Field(description="The version of the model that answered", examples=["d3b07384d113"])
+
+
+_ONE = {"user": "ada", "session": "s1", "query": "shortest path", "documents": ["d1", "d7", "d3"]}
+_TEXT = {"user": "ada", "query": "path", "documents": [{"id": "new", "text": "A path in a graph"}], "explain": True}
+_FIRST = {"document": "d7", "score": 1.83, "position": 2, "rank": 1, "reasons": None}
+_ANSWER = {"documents": [_FIRST], "model": "d3b07384d113"}
+_EXAMPLES = {
+    "ids": {"summary": "Documents that the run knows", "value": _ONE},
+    "text": {"summary": "A document that it does not know", "value": _TEXT},
+    "many": {"summary": "Many lists", "value": {"requests": [_ONE, _ONE | {"user": "grace"}]}},
+}
+
+
+@router.post("/rerank", response_model=Reranked | RerankedInBulk, **needs("rerank", "no-such-model", example=_ANSWER))
+async def rerank(request: Request, asked: Annotated[OneOrMany, Body(openapi_examples=_EXAMPLES)]) -> JSONResponse:
+    """The documents of a list in the order for its user, as the user's clicks have made it.
+
+    A document of which nothing is known keeps its place, and so do all for a user of whom nothing is known.
+    """
+    service = service_of(request)
+    model = service.models.require_search()
+    lists = asked.requests if isinstance(asked, RerankBulk) else [asked]
+    if sum(len(one.documents) for one in lists) > 5 * MAX_DOCUMENTS:
+        raise Problem("invalid", f"more than {5 * MAX_DOCUMENTS:,} documents", "send fewer lists at a time")
+    for one in lists:
+        if one.user is not None:
+            require_user(request, one.user)
+    results = await asyncio.to_thread(_ranked, model, service.require_store(), lists)
+    if isinstance(asked, RerankBulk):
+        return JSONResponse({"results": results, "model": model.version})
+    return JSONResponse({"documents": results[0], "model": model.version})
+
+
+def _ranked(model: SearchModel, store: Store, lists: list[RerankList]) -> list[list[dict[str, Any]]]:
+    results = []
+    for one in lists:
+        shown = [ShownDocument(item) if isinstance(item, str) else item.shown() for item in one.documents]
+        stored = None if one.user is None else store.state(one.user)
+        about = {"user": one.user or "", "session": one.session, "time": one.time, "explain": one.explain}
+        results.append([_in_words(ranked) for ranked in model.rerank(stored, one.query, shown, **about)])
+    return results
+
+
+def _in_words(ranked: RankedDocument) -> dict[str, Any]:
+    return {
+        "document": ranked.document,
+        "score": ranked.score,
+        "position": ranked.position,
+        "rank": ranked.rank,
+        "reasons": None if ranked.reasons is None else asdict(ranked.reasons),
+    }
