@@ -207,6 +207,8 @@ def _links(graph: Graph, triple: Triples, most: int) -> list[Fact]:
 
 
 def _paths(graph: Graph, triple: Triples, most: int) -> list[Path]:
+    if triple[HEAD] == triple[TAIL]:
+        return []
     of_head, of_tail = (_with(graph.train, triple[side]) for side in (HEAD, TAIL))
     shared = np.intersect1d(of_head[:, [HEAD, TAIL]], of_tail[:, [HEAD, TAIL]])
     middles = np.setdiff1d(shared, triple[[HEAD, TAIL]])

@@ -1,0 +1,163 @@
+// The graph part: find an entity, see its facts, ask a relation.
+
+import { api } from "./api.js";
+import { answers } from "./answers.js";
+import { combobox } from "./combobox.js";
+import { count, el, freshId, problem, waiting } from "./dom.js";
+import { chosen, factList, grouped } from "./facts.js";
+import { picture } from "./picture.js";
+import { go, link } from "./route.js";
+
+const NEIGHBOURS = 24; // in the picture
+const LETTERS = ["b", "f", "i", "k", "n", "p", "s"]; // names to begin with: one that begins with each of these
+let shown = null; // the entity whose page stands there: {id, node, update}
+
+export async function graphHome(main) {
+  shown = null;
+  document.title = "capse";
+  const field = finder("Find an entity", "A name, or the beginning of one");
+  const about = el("p", { class: "lead" }, "Find an entity, see what the graph says of it, and ask the model for what it does not say.");
+  const some = el("div", { class: "some" });
+  main.replaceChildren(el("section", { class: "hero" }, el("h1", {}, "What is missing in the graph?"), about, field, some));
+  try {
+    const [relations, ...found] = await Promise.all([api.relations("", 1), ...LETTERS.map((letter) => api.entities(letter, 1))]);
+    const rows = new Map(found.flatMap((one) => one.entities).map((row) => [row.entity, row]));
+    const names = [...rows.values()].map((row) => el("li", {}, el("a", { href: link(["entity", row.entity]) }, row.name)));
+    const size = `${count(found[0].total, "entity", "entities")} and ${count(relations.total, "relation")}.`;
+    some.append(
+      el("p", { class: "hint" }, `${size} For example:`),
+      el("ul", { class: "names" }, names),
+    );
+  } catch (error) {
+    some.append(problem(error));
+  }
+}
+
+function finder(label, placeholder) {
+  return combobox({
+    label,
+    placeholder,
+    find: async (text, signal) => {
+      const found = await api.entities(text, 8, signal);
+      return found.entities.map((row) => ({
+        id: row.entity,
+        name: row.name,
+        note: row.match === "similar" ? "similar" : row.name === row.entity ? null : row.entity,
+      }));
+    },
+    choose: (row) => go(["entity", row.id]),
+  });
+}
+
+export async function graphView(main, route) {
+  const id = route.path[1];
+  if (shown?.id !== id || !main.contains(shown.node)) {
+    main.replaceChildren(waiting("facts", 6));
+    let entity;
+    try {
+      entity = await api.entity(id);
+    } catch (error) {
+      const near = (error.nearest ?? []).map((name) => el("li", {}, el("a", { href: link(["entity", name]) }, name)));
+      shown = null;
+      main.replaceChildren(
+        problem(error),
+        near.length ? el("ul", { class: "names" }, near) : "",
+        finder("Find an entity", "A name, or the beginning of one"),
+      );
+      return;
+    }
+    shown = entityPage(entity);
+    main.replaceChildren(shown.node);
+  }
+  document.title = `${shown.name} – capse`;
+  await shown.update(route.values);
+}
+
+function entityPage(entity) {
+  const groups = grouped(entity.entity, entity.facts);
+  const picked = chosen(groups, NEIGHBOURS);
+  const name = entity.name;
+  const places = el("section", { class: "answers", "aria-label": "Answers" });
+  const question = ask(entity);
+  const title = el("h1", {}, name, name === entity.entity ? null : el("span", { class: "label" }, entity.entity));
+  const total = entity.total ?? entity.facts.length;
+  const wide = matchMedia("(min-width: 52rem)").matches; // where the list has no room beside the picture, it can wait
+  const heading = el("summary", {}, el("h2", {}, "Facts"));
+  const lists = el("details", { class: "facts", open: wide }, heading, el("div", {}, factList(entity.entity, name, groups)));
+  const facts = el(
+    "section",
+    { class: "about" },
+    el("div", {}, picture(name, picked), total > entity.facts.length ? el("p", { class: "hint" }, "Not all facts are shown.") : null),
+    lists,
+  );
+  const empty = el("p", { class: "empty" }, `The graph says nothing of ${name}. The model can still be asked.`);
+  const node = el(
+    "div",
+    { class: "entity" },
+    el("div", { class: "row between" }, title, finder("Another entity", "Find a name")),
+    el("p", { class: "hint" }, count(total, "known fact")),
+    entity.facts.length ? facts : empty,
+    question.node,
+    places,
+  );
+  return {
+    id: entity.entity,
+    name,
+    node,
+    update: async (values) => {
+      question.fill(values);
+      await answers(places, entity, values);
+    },
+  };
+}
+
+/** The form that asks a relation in either direction. */
+function ask(entity) {
+  const side = freshId("side");
+  const name = entity.name;
+  let values = {};
+  const change = (changes) => {
+    const next = { ...values, ...changes, why: null };
+    if (next.relation) go(["entity", entity.entity], next);
+    else values = next;
+  };
+  const relation = combobox({
+    label: "Relation",
+    placeholder: "Choose a relation",
+    find: async (text, signal) => {
+      const found = await api.relations(text, 100, signal);
+      return found.relations.map((row) => ({ id: row.relation, name: row.name, note: row.match === "similar" ? "similar" : null }));
+    },
+    choose: (row) => change({ relation: row.id }),
+  });
+  const choice = (value, words) =>
+    el(
+      "label",
+      { class: "choice" },
+      el("input", { type: "radio", name: side, value, onchange: () => change({ side: value === "head" ? value : null }) }),
+      el("span", {}, words),
+    );
+  const unknown = el("input", { type: "checkbox", onchange: () => change({ new: unknown.checked ? "1" : null }) });
+  const directions = [choice("tail", [el("b", {}, name), " → ?"]), choice("head", ["? → ", el("b", {}, name)])];
+  const node = el(
+    "section",
+    { class: "question" },
+    el("h2", {}, "Ask the model"),
+    el(
+      "form",
+      { onsubmit: (event) => event.preventDefault() },
+      el("fieldset", {}, el("legend", {}, "Direction"), directions),
+      relation,
+      el("label", { class: "choice" }, unknown, el("span", {}, "Leave known facts out")),
+    ),
+  );
+  return {
+    node,
+    fill: (now) => {
+      values = { ...now };
+      for (const input of node.querySelectorAll("[type=radio]")) input.checked = input.value === (now.side ?? "tail");
+      unknown.checked = now.new === "1";
+      if (document.activeElement !== relation.input) relation.set(now.relation ?? "");
+    },
+  };
+}

@@ -1,0 +1,20 @@
+// The part of the address after #: #/entity/Kenya?relation=borders is a path and values.
+
+export function here() {
+  const [path, values] = location.hash.replace(/^#\/?/, "").split("?");
+  return {
+    path: path.split("/").filter(Boolean).map(decodeURIComponent),
+    values: Object.fromEntries(new URLSearchParams(values ?? "")),
+  };
+}
+
+/** An address; values that are empty are left out. */
+export function link(path, values = {}) {
+  const kept = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const after = kept.length ? `?${new URLSearchParams(kept)}` : "";
+  return `#/${path.map(encodeURIComponent).join("/")}${after}`;
+}
+
+export function go(path, values) {
+  location.hash = link(path, values);
+}

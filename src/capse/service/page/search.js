@@ -1,0 +1,122 @@
+// The search part: one query for two people, in the engine's order and in the order for each of them.
+
+import { api } from "./api.js";
+import { announce, count, el, freshId, problem, waiting } from "./dom.js";
+import { parseDocuments, randomId } from "./documents.js";
+import { person } from "./person.js";
+import { go } from "./route.js";
+
+const EXAMPLE = "d17\nd4 | A title or a text, where the run does not know the id\nA text alone will do";
+let shown = null; // the form and lists that stand there
+
+export async function searchView(main, { values }) {
+  document.title = "Search – capse";
+  if (!shown || !main.contains(shown.node)) {
+    shown = page();
+    main.replaceChildren(shown.node);
+  }
+  shown.fill(values);
+  await shown.compare(values);
+}
+
+function page() {
+  const session = randomId("page");
+  const query = field("Query", { type: "text", placeholder: "What both of them type", autocomplete: "off" });
+  const people = ["First person", "Second person"].map((label) => field(label, { type: "text", autocomplete: "off", spellcheck: "false" }));
+  const documents = field("What the engine found, in its order", { rows: 8, placeholder: EXAMPLE, spellcheck: "false" }, "textarea");
+  const samples = el("div", { class: "some" });
+  const results = el("div", { class: "lists" });
+  const trouble = el("div");
+  const hint = "One document a line: an id that the run knows, an id | a text, or a text.";
+  const form = el(
+    "form",
+    {
+      class: "panel",
+      onsubmit: (event) => {
+        event.preventDefault();
+        const [a, b] = people.map((one) => one.input.value.trim());
+        const next = { q: query.input.value.trim(), a, b, documents: documents.input.value.trim() };
+        if (JSON.stringify(next) === JSON.stringify(asked)) compare(next);
+        else go(["search"], next);
+      },
+    },
+    el("div", {}, query.node, el("div", { class: "pair" }, people.map((one) => one.node))),
+    el("div", {}, documents.node, el("p", { class: "hint" }, hint), samples),
+    el("div", { class: "row" }, el("button", { type: "submit" }, "Compare")),
+  );
+  let asked = {};
+
+  async function compare(values) {
+    asked = values;
+    trouble.replaceChildren();
+    if (!values.documents) {
+      const words = "Give a list of documents, and see it in the order for two people. Open a result in somebody's name, and their next list follows.";
+      return results.replaceChildren(el("p", { class: "empty" }, words));
+    }
+    const list = parseDocuments(values.documents);
+    results.replaceChildren(waiting("the lists", 8));
+    const columns = [values.a, values.b].map((user) => person({ user, query: values.q ?? "", list, session }));
+    try {
+      await Promise.all(columns.map((column) => column.refresh()));
+    } catch (error) {
+      return results.replaceChildren(problem(error));
+    }
+    results.replaceChildren(engine(list), ...columns.map((column) => column.node));
+    announce(columns.map((column) => column.heard()).join(" "));
+  }
+
+  return {
+    node: el(
+      "div",
+      { class: "search" },
+      el("h1", {}, "One query, two people"),
+      el("p", { class: "lead" }, "The engine's list, and the same list in the order for each of them. What they open teaches the next list."),
+      form,
+      trouble,
+      results,
+    ),
+    fill: (values) => {
+      query.input.value = values.q ?? "";
+      documents.input.value = values.documents ?? "";
+      people.forEach((one, place) => (one.input.value = [values.a, values.b][place] ?? ["ada", "grace"][place]));
+      offerSamples(samples, people);
+    },
+    compare: (values) => compare({ q: "", documents: "", a: "ada", b: "grace", ...values }),
+  };
+}
+
+/** Lists that the run itself offers, where it does. */
+async function offerSamples(place, people) {
+  if (place.childElementCount) return;
+  try {
+    const { samples } = await api.samples();
+    const choose = ({ query, documents }) => {
+      const lines = documents.map(({ id, text }) => (text ? `${id} | ${text}` : id)).join("\n");
+      const [a, b] = people.map((one) => one.input.value.trim());
+      go(["search"], { q: query, a, b, documents: lines });
+    };
+    const button = (sample) => el("button", { type: "button", class: "quiet small", onclick: () => choose(sample) }, sample.query);
+    if (samples.length && !place.childElementCount) place.append(el("p", { class: "hint" }, "Or lists of the run's own documents: "), ...samples.map(button));
+  } catch (error) {
+    if (error.status !== 404) place.replaceChildren(problem(error));
+  }
+}
+
+function field(label, properties, tag = "input") {
+  const id = freshId("field");
+  const input = el(tag, { id, ...properties });
+  return { input, node: el("div", { class: "labelled" }, el("label", { for: id }, label), input) };
+}
+
+function engine(list) {
+  const rows = list.map((one, place) =>
+    el("li", {}, el("span", { class: "rank", "aria-hidden": "true" }, place + 1), el("span", { class: "title" }, one.name)),
+  );
+  return el(
+    "section",
+    { class: "list" },
+    el("h2", {}, "The engine's order"),
+    el("p", { class: "hint" }, `${count(list.length, "document")}, the same for everybody.`),
+    el("ol", {}, rows),
+  );
+}

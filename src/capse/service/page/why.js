@@ -1,0 +1,115 @@
+// An explanation in words and bars: what carried the score, and which training facts lie near.
+
+import { count, el, sentence } from "./dom.js";
+import { link } from "./route.js";
+
+const BARS = 10;
+
+/** The parts of an explanation, as POST /v1/explain gives it. */
+export function explanation(why) {
+  return [
+    state(why),
+    el("div", { class: "reasons" }, near(why), ...between(why), bars(why)),
+    el("p", { class: "hint" }, why.note),
+  ];
+}
+
+function entityLink(id, name) {
+  return el("a", { href: link(["entity", id]) }, name);
+}
+
+function factWords(fact) {
+  return [entityLink(fact.head, fact.head_name), ` ${fact.relation_name} `, entityLink(fact.tail, fact.tail_name)];
+}
+
+const SPLITS = { train: "one of the facts it was trained on", valid: "a fact held out for validation", test: "a fact held out for testing" };
+
+function state(why) {
+  const known = why.known ? `This is ${SPLITS[why.known]}.` : "The graph does not say so.";
+  const unseen = [
+    [why.head_facts, why.fact.head_name],
+    [why.tail_facts, why.fact.tail_name],
+  ].flatMap(([facts, name]) => (facts ? [] : [` The model never saw ${name} in training: its vector is a guess.`]));
+  return el("p", {}, known, unseen.join(""));
+}
+
+function near(why) {
+  if (!why.nearest.length) return el("section", {}, el("h3", {}, "Nearest facts"), el("p", {}, "The relation has no other training fact."));
+  const rows = why.nearest.map(({ fact, similarity, head_similarity, tail_similarity }) => {
+    const likes = [
+      [fact.head, fact.head_name, why.fact.head, why.fact.head_name, head_similarity],
+      [fact.tail, fact.tail_name, why.fact.tail, why.fact.tail_name, tail_similarity],
+    ].flatMap(([id, name, own, ownName, cosine]) => (id === own ? [] : [`${name} is ${alike(cosine)} ${ownName} (${cosine.toFixed(2)})`]));
+    return el(
+      "li",
+      {},
+      el("span", {}, ...factWords(fact)),
+      el("span", { class: "note" }, likes.length ? sentence(likes.join("; ")) : "The same two."),
+      el("span", { class: "share", style: { "--share": Math.max(0, similarity) }, "aria-hidden": "true" }),
+    );
+  });
+  return el("section", {}, el("h3", {}, "Nearest facts it was trained on"), el("ul", { class: "near" }, rows));
+}
+
+function alike(cosine) {
+  if (cosine > 0.8) return "very like";
+  if (cosine > 0.5) return "like";
+  if (cosine > 0.2) return "somewhat like";
+  return "hardly like";
+}
+
+function between(why) {
+  const parts = [];
+  if (why.links.length) {
+    const rows = why.links.map((fact) => el("li", {}, el("span", {}, ...factWords(fact))));
+    parts.push(el("section", {}, el("h3", {}, "Other facts between the two"), el("ul", { class: "near" }, rows)));
+  }
+  if (why.paths.length) {
+    const rows = why.paths.map((path) =>
+      el(
+        "li",
+        {},
+        el("span", {}, ...factWords(path.from_head), ", and ", ...factWords(path.to_tail)),
+        el("span", { class: "note" }, `${path.name} has ${count(path.facts, "training fact")}.`),
+      ),
+    );
+    parts.push(el("section", {}, el("h3", {}, "Joined to both"), el("ul", { class: "near" }, rows)));
+  }
+  return parts;
+}
+
+function bars(why) {
+  const title = el("h3", {}, "What carried the score");
+  if (!why.dimensions) return el("section", {}, title, el("p", {}, "This model's score is no sum over dimensions, so it has no parts to show."));
+  const { of, total, values } = why.dimensions;
+  const order = values.map((value, place) => [place, value]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  const largest = Math.abs(order[0][1]) || 1;
+  const gaps = values.every((value) => value <= 0);
+  const rows = order.slice(0, BARS).map(([place, value]) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, place),
+      el("td", { class: "bar" }, el("span", { class: value < 0 ? "against" : "for", style: { "--share": Math.abs(value) / largest } })),
+      el("td", { class: "number" }, `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`),
+    ),
+  );
+  const rest = order.slice(BARS).reduce((sum, [, value]) => sum + value, 0);
+  const meaning = gaps
+    ? "Every dimension is a gap between where the relation leads and where the answer lies: the shorter, the better."
+    : "What is positive speaks for the fact, what is negative against it.";
+  return el(
+    "section",
+    {},
+    title,
+    el("p", {}, `${count(values.length, "dimension")} add up to ${of}: ${total.toFixed(3)}. ${meaning}`),
+    el(
+      "table",
+      { class: "bars" },
+      el("caption", { class: "only-heard" }, `The ${rows.length} dimensions that add most`),
+      el("thead", { class: "only-heard" }, el("tr", {}, el("th", { scope: "col" }, "Dimension"), el("td", {}), el("th", { scope: "col" }, "Adds"))),
+      el("tbody", {}, rows),
+    ),
+    order.length > BARS ? el("p", { class: "hint" }, `The other ${order.length - BARS} together: ${rest < 0 ? "−" : "+"}${Math.abs(rest).toFixed(3)}.`) : null,
+  );
+}
