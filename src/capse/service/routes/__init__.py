@@ -1,6 +1,6 @@
 """One file per resource."""
 
-from capse.service.routes import events, explain, names, operation, predict, rerank, score, users
+from capse.service.routes import events, explain, names, operation, predict, rerank, samples, score, users
 
 ROUTERS = [
     operation.router,
@@ -9,6 +9,7 @@ ROUTERS = [
     score.router,
     explain.router,
     rerank.router,
+    samples.router,
     events.router,
     users.router,
 ]

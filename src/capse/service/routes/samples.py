@@ -1,0 +1,50 @@
+"""Lists to try re-ranking with."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from capse.search.samples import sample_lists
+from capse.service.guard import GuardedRoute, needs
+from capse.service.state import service_of
+
+router = APIRouter(prefix="/v1", tags=["search"], route_class=GuardedRoute)
+
+
+class SampleDocumentBody(BaseModel):
+    """A document that the run knows."""
+
+    id: str = Field(examples=["d7"])
+    text: str = Field(description="Words that its vector stands for; empty where it has none", examples=["graph path"])
+
+
+class SampleBody(BaseModel):
+    """What an engine might have found."""
+
+    query: str = Field(examples=["graph"])
+    documents: list[SampleDocumentBody]
+
+
+class Samples(BaseModel):
+    """Lists of the run's own documents."""
+
+    samples: list[SampleBody]
+
+
+@router.get("/search/samples", **needs("rerank", "no-such-model", body=False))
+async def samples(request: Request) -> Samples:
+    """A few lists of documents that the search run knows, to try `/v1/rerank` with."""
+    model = service_of(request).models.require_search()
+    found = await asyncio.to_thread(sample_lists, model.reranker.run.space)
+    return Samples(
+        samples=[
+            SampleBody(
+                query=one.query,
+                documents=[SampleDocumentBody(id=each.id, text=" ".join(each.words)) for each in one.documents],
+            )
+            for one in found
+        ]
+    )
