@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 
 import httpx
 import pytest
@@ -38,6 +39,7 @@ def write_graph_run(path, *, calibrated=True, scale=1.0):
     with torch.no_grad():
         model.entities[:, 0] = 4 - torch.arange(PEOPLE) / 8
         model.relations.fill_(scale)
+    shutil.rmtree(path, ignore_errors=True)
     folder = RunFolder(path)
     save_run_graph(folder, graph)
     write_text(folder.recipe, "data: small\nmodel: {name: distmult, dim: 1}\n")
@@ -92,9 +94,7 @@ def graph_run(tmp_path_factory):
     return write_graph_run(tmp_path_factory.mktemp("graph") / "run")
 
 
-@pytest.fixture
-def serve():
-    """Makes clients of services, and closes them."""
+def _start_and_close():
     clients = []
 
     def start(*runs, **settings):
@@ -107,11 +107,21 @@ def serve():
         client.close()
 
 
+@pytest.fixture
+def serve():
+    """Makes clients of services, and closes them."""
+    yield from _start_and_close()
+
+
 @pytest.fixture(scope="module")
-def client(graph_run):
-    client = Client(create_app(ServiceSettings(runs=(str(graph_run),))))
-    yield client
-    client.close()
+def module_serve():
+    """The same for a whole module."""
+    yield from _start_and_close()
+
+
+@pytest.fixture(scope="module")
+def client(graph_run, module_serve):
+    return module_serve(graph_run)
 
 
 @pytest.fixture(scope="session")
