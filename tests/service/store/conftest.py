@@ -1,10 +1,72 @@
-"""Stores with a fold that forgets nothing, so that a lost or repeated event shows."""
+"""Stores with a fold that forgets nothing, so that a lost or repeated event shows; on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
 import pytest
 
 from capse.service.store import Event, Store
+
+BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+BACKENDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+
+
+class Postgres:
+    """A server of our own, on 127.0.0.1, in a temporary folder, run by a user without privileges."""
+
+    def __init__(self, binaries):
+        self.binaries = binaries
+        self.folder = Path(tempfile.mkdtemp(prefix="capse-postgres-"))
+        self.account = {}
+        if os.geteuid() == 0:  # the server refuses to be run by root
+            self.account = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            shutil.chown(self.folder, "nobody", "nogroup")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.call("initdb", "-D", "data", "-U", "capse", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        self.schemas = 0
+
+    def call(self, program, *arguments):
+        output = self.folder / "output"
+        with output.open("ab") as log:  # a pipe would stay open in the server
+            done = subprocess.run(
+                [self.binaries / program, *arguments], cwd=self.folder, stdout=log, stderr=log, **self.account
+            )
+        assert done.returncode == 0, output.read_text()
+
+    def start(self):
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
+        self.call("pg_ctl", "start", "-w", "-D", "data", "-l", "log", "-o", options)
+
+    def stop(self):
+        self.call("pg_ctl", "stop", "-w", "-D", "data", "-m", "fast")
+
+    def new_database(self):
+        """As good as one: a schema of its own, which costs nothing to make."""
+        self.schemas += 1
+        url = f"postgresql://capse@127.0.0.1:{self.port}/postgres"
+        with psycopg.connect(url) as connection:
+            connection.execute(f"CREATE SCHEMA test{self.schemas}")
+        return f"{url}?options=-csearch_path%3Dtest{self.schemas}"
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    if not BINARIES:
+        pytest.skip("no PostgreSQL server under /usr/lib/postgresql")
+    server = Postgres(BINARIES[-1])
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(server.folder)
 
 
 def remember(state, event):
@@ -15,13 +77,25 @@ def remember(state, event):
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "capse.db"
+def fold():
+    return remember
 
 
 @pytest.fixture
-def store(path):
-    with Store.open(str(path), remember) as store:
+def path(tmp_path):
+    """Where SQLite's file will be."""
+    return tmp_path / "capse.db"
+
+
+@pytest.fixture(params=BACKENDS)
+def url(request, path):
+    """An empty database."""
+    return str(path) if request.param == "sqlite" else request.getfixturevalue("postgres").new_database()
+
+
+@pytest.fixture
+def store(url):
+    with Store.open(url, remember) as store:
         yield store
 
 
@@ -38,8 +112,3 @@ def make():
         return Event(id, kind, user, **{"session": "s1", "time": 1_000_000, **own, **given})
 
     return event
-
-
-@pytest.fixture
-def fold():
-    return remember

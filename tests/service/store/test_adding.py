@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from capse.errors import EventConflictError, EventError
 from capse.service.store import Event, Satisfaction, Store
 from capse.service.store.store import MAX_EVENTS
+from capse.service.store.writing import REFOLDED
 
 
 def remember(state, event):
@@ -45,10 +46,10 @@ class TestRepeats:
             store.add([make("x"), replace(make("x"), **changed)])
         assert store.add([make("x")]) == ["accepted"]
 
-    def test_after_a_restart_too(self, path, fold, make):
-        with Store.open(str(path), fold) as store:
+    def test_after_a_restart_too(self, url, fold, make):
+        with Store.open(url, fold) as store:
             store.add([make("c")])
-        with Store.open(str(path), fold) as store:
+        with Store.open(url, fold) as store:
             assert store.add([make("c")]) == ["repeated"]
             assert store.state("ada") == {"seen": ["c"]}
 
@@ -62,8 +63,8 @@ class TestSatisfaction:
         assert store.describe_user("ada").clicks == 2
         assert store.describe_user("ada").satisfied == 1
 
-    def test_a_click_that_waits_counts_when_its_dwell_arrives(self, path, fold, make):
-        with Store.open(str(path), fold, rule=Satisfaction(without_dwell="wait")) as store:
+    def test_a_click_that_waits_counts_when_its_dwell_arrives(self, url, fold, make):
+        with Store.open(url, fold, rule=Satisfaction(without_dwell="wait")) as store:
             store.add([make("c"), make("i", "impression")])
             assert store.state("ada") == {"seen": ["i"]}
             store.add([make("w1", "dwell", dwell=10.0)])
@@ -140,11 +141,18 @@ def streams(draw):
     return events, requests
 
 
-@pytest.fixture(scope="module", params=["count", "wait"])
+@pytest.fixture(
+    scope="module",
+    params=[("sqlite", "count"), ("sqlite", "wait"), pytest.param(("postgresql", "count"), marks=pytest.mark.slow)],
+    ids="-".join,
+)
 def shared(request, tmp_path_factory):
     """One store for many examples, each with names of its own."""
-    rule = Satisfaction(without_dwell=request.param)
-    with Store.open(str(tmp_path_factory.mktemp("shared") / "db"), remember, rule=rule) as store:
+    backend, without_dwell = request.param
+    rule = Satisfaction(without_dwell=without_dwell)
+    own = tmp_path_factory.mktemp("shared") / "db"
+    url = str(own) if backend == "sqlite" else request.getfixturevalue("postgres").new_database()
+    with Store.open(url, remember, rule=rule) as store:
         yield store, rule, itertools.count()
 
 
@@ -215,13 +223,13 @@ class TestGroups:
         assert isinstance(outcomes["bad"], EventConflictError)
         assert sorted(store.state("ada")["seen"]) == ["a", "c", "taken"]
 
-    def test_a_fold_that_fails_fails_its_request_only(self, path, make):
+    def test_a_fold_that_fails_fails_its_request_only(self, url, make):
         def picky(state, event):
             if event.document == "bad":
                 raise ZeroDivisionError("picky")
             return {"count": (state or {"count": 0})["count"] + 1, "bad": {1} if event.document == "no json" else 0}
 
-        with Store.open(str(path), picky) as store:
+        with Store.open(url, picky) as store:
             for document, error in (("bad", ZeroDivisionError), ("no json", TypeError)):
                 with pytest.raises(error):
                     store.add([make("good"), make("c", document=document)])
@@ -241,9 +249,46 @@ class TestGroups:
     def test_nothing_to_add(self, store):
         assert store.add([]) == []
 
-    def test_a_store_for_reading_needs_no_fold(self, path, store, make):
+    def test_a_store_for_reading_needs_no_fold(self, url, store, make):
         store.add([make("c")])
-        with Store.open(str(path)) as reader:
+        with Store.open(url) as reader:
             assert reader.state("ada") == {"seen": ["c"]}
             with pytest.raises(ValueError, match="without a fold"):
                 reader.add([make("d")])
+
+
+class TestAnotherFold:
+    """A new model sees documents differently: states are folded anew from the events."""
+
+    @staticmethod
+    def count(state, event):
+        return {"count": (state or {"count": 0})["count"] + 1}
+
+    def test_by_whoever_reads_first(self, store, make):
+        store.add([make("a"), make("b"), make("short", dwell=1.0)])
+        store.use_fold(self.count, "2")
+        assert store.state("ada") == {"count": 2}
+        assert store.state("nobody") is None
+        store.add([make("c")])
+        assert store.state("ada") == {"count": 3}
+
+    def test_by_whoever_adds_first(self, url, store, make):
+        store.add([make("a"), make("b")])
+        with Store.open(url, self.count, version="2") as other:
+            assert other.add([make("c"), make("short", dwell=1.0)]) == ["accepted"] * 2
+            assert other.state("ada") == {"count": 3}
+
+    def test_a_request_that_changes_no_state_leaves_none_of_the_old_fold(self, store, make):
+        store.add([make("a")])
+        store.use_fold(self.count, "2")
+        store.add([make("short", dwell=1.0)])
+        assert store.state("ada") == {"count": 1}
+
+    def test_of_very_many_events_the_latest_are_folded_anew(self, store, make):
+        store.add([make(f"e{n}") for n in range(REFOLDED + 5)])
+        store.use_fold(remember, "2")
+        assert store.state("ada") == {"seen": [f"e{n}" for n in range(5, REFOLDED + 5)]}
+
+    def test_a_store_for_reading_has_none(self, url):
+        with Store.open(url) as store, pytest.raises(ValueError, match="without a fold"):
+            store.use_fold(self.count, "2")

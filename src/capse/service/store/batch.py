@@ -70,7 +70,9 @@ class Batch:
             if event.id not in self.events:
                 draft._take(event)
         for name, user in _own(draft.users).items():
-            draft.users[name] = replace(user, text=encode(user.state))
+            before = self.users.get(name)
+            if before is None or user.state is not before.state:
+                draft.users[name] = replace(user, text=encode(user.state))
         self.events.update(_own(draft.events))
         self.users.update(_own(draft.users))
         self.dwells.update(_own(draft.dwells))
@@ -119,6 +121,14 @@ def as_folded(event: Event) -> Event:
 def encode(state: State | None) -> str | None:
     """A state as it is stored."""
     return None if state is None else json.dumps(state, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def decode(text: str | None) -> State | None:
+    """A state from what is stored."""
+    if text is None:
+        return None
+    state: State = json.loads(text)
+    return state
 
 
 def _over(below: MutableMapping[_Key, _Value]) -> MutableMapping[_Key, _Value]:

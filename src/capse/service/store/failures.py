@@ -27,6 +27,7 @@ _SQLITE: dict[str, StoreFailure] = {
     "SQLITE_CORRUPT": "damaged",
     "SQLITE_NOTADB": "damaged",
     "SQLITE_CANTOPEN": "gone",
+    "SQLITE_IOERR_SHMSIZE": "full",  # no room for the log's index
     "SQLITE_IOERR": "gone",
     "SQLITE_READONLY": "refused",
     "SQLITE_PERM": "refused",
@@ -48,6 +49,7 @@ _POSTGRESQL: dict[str, StoreFailure] = {
     "XX002": "damaged",
     "42P01": "damaged",
     "25006": "refused",
+    "3F000": "refused",
     "28": "refused",
     "42501": "refused",
 }
@@ -73,7 +75,7 @@ def _of_sqlite(error: sqlite3.Error) -> StoreFailure | None:
         return None
     if name == "SQLITE_ERROR" and "no such table" in str(error):
         return "damaged"
-    return _SQLITE.get("_".join(name.split("_")[:2]))
+    return _SQLITE.get(name) or _SQLITE.get("_".join(name.split("_")[:2]))
 
 
 def store_error(kind: StoreFailure, where: str, detail: str = "") -> StoreError:

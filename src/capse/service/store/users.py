@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, bindparam, case, delete, func, select, text
+from sqlalchemy import Engine, bindparam, case, delete, func, select
 
-from capse.errors import StoreError
-from capse.service.store.batch import State
-from capse.service.store.engine import WAIT, writing
+from capse.service.store.batch import State, decode
+from capse.service.store.engine import writing
 from capse.service.store.events import Event
 from capse.service.store.schema import events, keys, users
+from capse.service.store.scrubbing import mark_for_scrubbing
 from capse.service.store.writing import EVENTS, event_of, lock_users
 
 
@@ -28,7 +26,6 @@ class UserDescription:
     sessions: int
     first: int | None  # microseconds since 1970, of the first event
     last: int | None
-    state: State | None
 
 
 @dataclass(frozen=True)
@@ -40,14 +37,14 @@ class Deletion:
     known: bool  # whether there was anything
 
 
-_STATE = select(users.c.state).where(users.c.name == bindparam("wanted"))
+_STATE = select(users.c.state, users.c.fold).where(users.c.name == bindparam("wanted"))
 
 
-def read_state(engine: Engine, user: str) -> State | None:
-    """A user's state; None for one who has none."""
+def read_state(engine: Engine, user: str) -> tuple[State | None, str | None]:
+    """A user's state and the version of the fold that made it; both None for one who is not known."""
     with engine.connect() as connection:
-        found = connection.execute(_STATE, {"wanted": user}).scalar()
-    return None if found is None else _decoded(found)
+        found = connection.execute(_STATE, {"wanted": user}).one_or_none()
+    return (None, None) if found is None else (decode(found.state), found.fold)
 
 
 def read_events(engine: Engine, user: str) -> list[Event]:
@@ -69,23 +66,21 @@ def describe(engine: Engine, user: str) -> UserDescription | None:
             func.count(events.c.session.distinct()).label("sessions"),
             func.min(events.c.time).label("first"),
             func.max(events.c.time).label("last"),
-            users.c.state,
         )
         .join_from(users, events)
         .where(users.c.name == user)
-        .group_by(users.c.number, users.c.state)
+        .group_by(users.c.number)
     )
     with engine.connect() as connection:
         row = connection.execute(statement).one_or_none()
     if row is None:
         return None
     counts: dict[str, Any] = dict(row._mapping)
-    state = counts.pop("state")
-    return UserDescription(user, **counts, state=None if state is None else _decoded(state))
+    return UserDescription(user, **counts)
 
 
-def erase(engine: Engine, where: str, user: str) -> Deletion:
-    """Remove a user's events, state and own keys from the tables and, on SQLite, from the files' bytes."""
+def erase(engine: Engine, user: str) -> Deletion:
+    """Remove a user's events, state and own keys from the tables."""
     with writing(engine) as connection:
         lock_users(connection, [user])
         number = connection.execute(select(users.c.number).where(users.c.name == user)).scalar()
@@ -94,22 +89,7 @@ def erase(engine: Engine, where: str, user: str) -> Deletion:
         if number is not None:
             gone = connection.execute(delete(events).where(events.c.user == number)).rowcount
             connection.execute(delete(users).where(users.c.number == number))
-    if engine.dialect.name == "sqlite":
-        _empty_log(engine, where)
-    return Deletion(gone, own, number is not None or own > 0)
-
-
-def _empty_log(engine: Engine, where: str) -> None:
-    """Move SQLite's write-ahead log into the database and empty it: it still holds the pages as they were before."""
-    deadline = time.monotonic() + WAIT
-    with engine.connect() as connection:
-        while connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]:
-            if time.monotonic() > deadline:
-                message = f"the user is deleted, but a reader keeps the log of {where} from being emptied"
-                raise StoreError("busy", message, "delete the user again")
-            time.sleep(0.01)
-
-
-def _decoded(state: str) -> State:
-    found: State = json.loads(state)
-    return found
+        known = number is not None or own > 0
+        if known:
+            mark_for_scrubbing(connection)
+    return Deletion(gone, own, known)

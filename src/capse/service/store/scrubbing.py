@@ -1,0 +1,50 @@
+"""Removing what SQLite leaves of deleted rows in its files.
+
+secure_delete overwrites what is deleted, but copies remain: in the write-ahead log, which holds pages as they were
+before, and in unused parts of pages, where rows lay before a page was split. So the file is written anew from its rows
+(VACUUM) and the log is emptied. How many deletions still wait for that is kept in the file, in SQLite's user_version:
+it changes with the transaction that deletes, and a process that is killed in between leaves it for the next to see.
+"""
+
+from __future__ import annotations
+
+import time
+
+from sqlalchemy import Connection, Engine, text
+
+from capse.errors import StoreError
+from capse.service.store.engine import WAIT, writing
+
+
+def mark_for_scrubbing(connection: Connection) -> None:
+    """Note, in the transaction that deletes, that the files are to be written anew."""
+    if connection.dialect.name == "sqlite":
+        connection.execute(text(f"PRAGMA user_version = {_waiting(connection) + 1}"))
+
+
+def scrub(engine: Engine, where: str) -> None:
+    """Write the files anew, if deletions wait for it. PostgreSQL's files are its server's."""
+    if engine.dialect.name != "sqlite":
+        return
+    with engine.connect() as connection:
+        waiting = _waiting(connection)
+        if not waiting:
+            return
+        connection.execute(text("VACUUM"))
+        _empty_log(connection, where)
+    with writing(engine) as connection:
+        if _waiting(connection) == waiting:  # else there was another deletion, whose files are not yet written anew
+            connection.execute(text("PRAGMA user_version = 0"))
+
+
+def _waiting(connection: Connection) -> int:
+    return int(connection.execute(text("PRAGMA user_version")).scalar_one())
+
+
+def _empty_log(connection: Connection, where: str) -> None:
+    deadline = time.monotonic() + WAIT
+    while connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]:
+        if time.monotonic() > deadline:
+            message = f"the user is deleted, but a reader keeps old pages in the log of {where}"
+            raise StoreError("busy", message, "delete the user again")
+        time.sleep(0.01)

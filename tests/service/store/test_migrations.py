@@ -1,0 +1,102 @@
+"""From nothing and from every older version to the newest, by one of several workers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from capse.errors import StoreError
+from capse.service.store import Store
+from capse.service.store.engine import create_file, database_url, make_engine, writing
+from capse.service.store.migrate import FOLDER, migrate, version
+from capse.service.store.schema import VERSION, metadata
+
+SCRIPT = ScriptDirectory(str(FOLDER), version_locations=[str(FOLDER)])
+VERSIONS = [revision.revision for revision in SCRIPT.walk_revisions()][::-1]
+
+
+@pytest.fixture
+def engine(url, path):
+    """Of an empty database."""
+    if "://" not in url:
+        create_file(path)
+    engine = make_engine(database_url(url))
+    yield engine
+    engine.dispose()
+
+
+def test_the_newest_version_is_the_programs():
+    assert SCRIPT.get_heads() == [VERSION]
+    assert len(VERSIONS) == 2
+
+
+def test_the_migrations_make_the_tables_that_the_program_knows(engine):
+    assert version(engine) is None
+    migrate(engine, "here")
+    assert version(engine) == VERSION
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_an_older_database_keeps_what_it_has(url, engine, fold, make):
+    migrate(engine, "here", "0001")
+    with writing(engine) as connection:
+        for statement in (
+            "INSERT INTO users (number, name, folded, state, fold) VALUES (7, 'ada', 1, '{\"seen\": [\"c\"]}', '')",
+            'INSERT INTO events (id, "user", kind, session, time, query, documents, document, folded)'
+            " VALUES ('c', 7, 'click', 's1', 1000000, 'engine', '[]', 'd1', 1)",
+        ):
+            connection.execute(text(statement.replace(":", r"\:")))
+    with Store.open(url, fold) as store:
+        assert store.add([make("c"), make("new")]) == ["repeated", "accepted"]
+        assert store.state("ada") == {"seen": ["c", "new"]}
+        assert store.find_key(store.add_key("web", ["predict"])).name == "web"
+
+
+def test_a_newer_database_is_left_alone(url, store, make):
+    store.add([make("c")])
+    with writing(store._engine) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreError, match=r"has version 9999, newer than .*: upgrade capse") as caught:
+        Store.open(url)
+    assert (caught.value.kind, caught.value.temporary) == ("newer", False)
+    assert store.state("ada") == {"seen": ["c"]}
+
+
+def test_a_migration_that_fails_leaves_nothing(engine, monkeypatch):
+    def fail(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("alembic.op.create_index", fail)
+    with pytest.raises(ZeroDivisionError):
+        migrate(engine, "here")
+    monkeypatch.undo()
+    assert version(engine) is None
+    migrate(engine, "here")
+    assert version(engine) == VERSION
+
+
+def test_workers_that_start_at_once_all_start(url):
+    code = """
+import sys
+from capse.service.store import Event, Store
+sys.stdin.readline()
+with Store.open(sys.argv[1], lambda state, event: {"count": (state or {"count": 0})["count"] + 1}) as store:
+    store.add([Event(sys.argv[2], "click", "ada", "", 1, document="d")])
+"""
+    command = [sys.executable, "-c", code, url]
+    workers = [subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE, text=True) for n in range(3)]
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    assert [worker.wait(60) for worker in workers] == [0] * 3
+    for worker in workers:
+        worker.stdin.close()
+    with Store.open(url) as store:
+        assert store.state("ada") == {"count": 3}
