@@ -27,8 +27,10 @@ import yaml
 import capse
 from capse.cli import COMMANDS
 from capse.experiments.recipe import Recipe, shipped_recipes
+from capse.experiments.search.recipe import SearchRecipe, shipped_search_recipes
 from capse.models import MODELS, ModelSettings
 from capse.search.ingest.settings import IngestSettings
+from capse.search.run import METHODS
 from capse.search.simulate import SimulationSettings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -81,6 +83,14 @@ A dataset's name or a folder, at the top level of the recipe. `--data` on the co
 
 SHIPPED = "`capse train NAME` takes one of these by name; `--model NAME` without a recipe takes the one of that name."
 
+SEARCH_RECIPES = """\
+What `capse search train` is told: like [a graph's recipe](recipes.md), with other sections. `model.name` is one of
+{methods}, and `model.dim` the length of the vectors: it is set by itself for topics and `lsa`. The settings of the
+models, and of `training`, `loss` and `optimizer`, are those of [a graph's recipe](recipes.md); `loss.name` may not be
+`bce`."""
+
+SEARCH_SHIPPED = "`capse search train NAME` takes one of these by name; `--method NAME` takes the one of that name."
+
 COMMAND_LINE = """\
 Standard output carries the answer, standard error the progress and the log. Exit status: 0 done; 2 the input is wrong,
 said in one line that names the place and the remedy; 130 stopped by Ctrl-C; 1 anything else. Every command has
@@ -108,7 +118,18 @@ def recipes_page() -> str:
         if name == "model":
             continue
         parts += [f"## {name}", _docstring(hints[name]), _settings_table(hints[name], name)]
-    parts += ["## Shipped recipes", _shipped()]
+    parts += ["## Shipped recipes", SHIPPED, _shipped("", shipped_recipes())]
+    return "\n\n".join(parts) + "\n"
+
+
+def search_recipes_page() -> str:
+    """The sections of a search recipe that a graph's does not have."""
+    named = ", ".join(f"`{name}`" for name in METHODS)
+    parts = ["# Search recipes", NOTICE, SEARCH_RECIPES.format(methods=named)]
+    hints = get_type_hints(SearchRecipe)
+    for name in ("vectors", "profile", "shown", "validation"):
+        parts += [f"## {name}", _docstring(hints[name]), _settings_table(hints[name], name)]
+    parts += ["## Shipped recipes", SEARCH_SHIPPED, _shipped("search", shipped_search_recipes())]
     return "\n\n".join(parts) + "\n"
 
 
@@ -177,13 +198,13 @@ def _kind(hint: Any) -> str:
     return names[hint]
 
 
-def _shipped() -> str:
+def _shipped(folder: str, names: Sequence[str]) -> str:
     rows = []
-    for name in shipped_recipes():
-        text = (ROOT / "src" / "capse" / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
+    for name in names:
+        text = (ROOT / "src" / "capse" / "recipes" / folder / f"{name}.yaml").read_text(encoding="utf-8")
         about = text.splitlines()[0].removeprefix("#").strip()
         rows.append((f"`{name}`", f"`{yaml.safe_load(text)['model']['name']}`", about))
-    return SHIPPED + "\n\n" + _table(("recipe", "model", "what it is"), rows)
+    return _table(("recipe", "model", "what it is"), rows)
 
 
 def command_line_page() -> str:
@@ -299,7 +320,12 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-PAGES = {"recipes.md": recipes_page, "command-line.md": command_line_page, "python.md": python_page}
+PAGES = {
+    "recipes.md": recipes_page,
+    "search-recipes.md": search_recipes_page,
+    "command-line.md": command_line_page,
+    "python.md": python_page,
+}
 
 
 def main() -> None:

@@ -17,15 +17,24 @@ from capse.search.run import METHODS, SearchRun
 from capse.search.simulate import Simulated
 
 MakeRun = Callable[..., SearchRun]
+pytestmark = pytest.mark.usefixtures("one_thread")
 NOW = 1_800_000_000_000_000
 
 
-@pytest.mark.parametrize("user", ["profile", "offset", "trained"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "user"),
+    [
+        *((method, "offset") for method in METHODS),
+        ("scaled", "profile"),
+        ("scaled", "trained"),
+        ("released", "profile"),
+    ],
+)
 def test_a_replayed_log_gets_the_scores_of_the_ranker(
     world: Simulated, make_run: MakeRun, method: str, user: str, tmp_path: Path
 ) -> None:
-    run = make_run(method, ProfileSettings("nearest", user=user))
+    form = {} if method in METHODS else {"variant": method}
+    run = make_run("capse" if form else method, ProfileSettings("nearest", user=user), **form)
     run.save(tmp_path)
     reranker = Reranker.load(tmp_path)
     log = world.log

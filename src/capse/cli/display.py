@@ -37,6 +37,8 @@ def progress_bar() -> Progress:
 class TrainingProgress(Listener):
     """Shows a training: a bar over all epochs, and a line for each validation."""
 
+    unit = "triples"  # what an example is
+
     def __init__(self, epochs: int, metric: str) -> None:
         self.epochs = epochs
         self.metric = metric
@@ -68,7 +70,7 @@ class TrainingProgress(Listener):
             description=f"epoch {report.epoch} of {self.epochs}",
             completed=done,
             total=self.epochs * report.steps,
-            speed=f"{self.examples / max(now - self.shown, 1e-9):,.0f} triples/s",
+            speed=f"{self.examples / max(now - self.shown, 1e-9):,.0f} {self.unit}/s",
         )
         self.shown, self.examples = now, 0
 

@@ -22,7 +22,7 @@ class ListScorer:
         stage = scorer._stage() if isinstance(scorer, CapsE | ConvKB) else None
         self._lists = ShortLists(stage) if stage is not None and ShortLists.serve(stage) else None
         scale = scorer.scale if isinstance(scorer, CapsE) else None
-        self._gamma = np.float32(1.0 if scale is None else float(scale))
+        self._gamma = np.float32(1.0 if scale is None else scale.detach().item())
 
     def score(self, h: Float32s, r: Float32s, candidates: Float32s) -> Float32s:
         """Scores (C,) of candidates (C, k) as tails of h (k,) and r (k,); equal candidates get equal scores."""

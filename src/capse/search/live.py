@@ -32,9 +32,10 @@ class ProfileSettings:
 
     scale: Scale = "long"  # of the clicks that count; nearest: the session's, else the day's, else all
     decay: float = DECAY  # of each click's weight for every later one
-    # Live profile; the same plus an offset learned for every user of the training period; or the paper's way, a
-    # vector that starts as the profile at the end of training, is trained, and then follows no click.
     user: Literal["profile", "offset", "trained"] = "offset"
+    """`profile`: the live profile; `offset`: the same plus an offset learned for every user of the training period;
+    `trained`: the paper's way, a vector that starts as the profile at the end of training, is trained, and then follows
+    no click"""
 
     def __post_init__(self) -> None:
         check_choices(self, "profile")

@@ -9,6 +9,9 @@ from capse.cli.lazy import lazy_group
 COMMANDS = {
     "ingest": "Turn a search log into the one form that every command reads.",
     "simulate": "Write a made-up log with planted interests, to try things on.",
+    "train": "Learn from a log how to rank for each user.",
+    "evaluate": "Rank the lists of a log with a method, beside all that it should be seen with.",
+    "rerank": "Re-rank an engine's results for a user.",
 }
 
 app = typer.Typer(

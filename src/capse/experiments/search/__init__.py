@@ -1,0 +1,1 @@
+"""Search logs joined with training: recipes, fit, the blend, and recorded results."""
