@@ -23,7 +23,8 @@ def compiled_for_one_thread(function: Callable[..., Any], *, any_order: bool = F
     """The same for a function that does its whole work in the thread that calls it.
 
     With ``any_order`` the compiler may add up several lanes of a sum at a time: the same bits in every call, but not
-    those of the loop as written.
+    those of the loop as written. A division by zero gives what IEEE says: to raise an error there would keep the
+    compiler from vector instructions.
     """
     fastmath = {"reassoc", "contract"} if any_order else False
-    return numba.njit(nogil=True, cache=True, fastmath=fastmath)(function) if numba else None
+    return numba.njit(nogil=True, cache=True, fastmath=fastmath, error_model="numpy")(function) if numba else None
