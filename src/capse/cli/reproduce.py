@@ -34,15 +34,18 @@ def reproduce(
     A figure is written as PNG and SVG, `all` writes report.html too. With --run, a training that was stopped goes on.
     """
     from capse.errors import SettingsError
-    from capse.experiments.plan import PLAN, choose
+    from capse.experiments.plan import OF_SEARCH, PLAN, choose
     from capse.reports.reproduction.collect import collect
     from capse.reports.reproduction.recorded import Results
 
-    chosen = choose(PLAN, part, only)  # or a name is wrong, and is said to be before anything else happens
+    of_search = part in OF_SEARCH
+    chosen = [] if of_search else choose(PLAN, part, only)  # or a name is wrong, and is said to be before all else
     if (seeds is not None or only) and not run:
         raise SettingsError("--seeds and --only are for --run", "give --run too, or leave them out")
     target = out or results
-    if run:
+    if run and of_search:
+        _rank(part, target, _numbers(seeds), only)
+    elif run:
         _train(PLAN, chosen, target, _numbers(seeds))
     found = collect(Results(target if run else results), PLAN, part)
     if part == "table1":
@@ -69,6 +72,19 @@ def _train(plan: Plan, chosen: list[Experiment], out: Path, seeds: list[int] | N
             except KeyboardInterrupt:
                 progress.message("stopped; the same command goes on from here")
                 raise typer.Exit(130) from None
+
+
+def _rank(part: str, out: Path, seeds: list[int] | None, only: list[str] | None) -> None:
+    from capse.errors import SettingsError
+    from capse.experiments.search.plan import SEARCH_PLAN, choose
+    from capse.experiments.search.reproduce import missing_jobs
+
+    if part == "figure4":
+        raise SettingsError("figure4 shows recorded trainings only", "leave out --run")
+    jobs = missing_jobs(choose(SEARCH_PLAN, only), out, seeds)
+    for number, job in enumerate(jobs, start=1):
+        typer.echo(f"{number} of {len(jobs)}: {job.name}", err=True)
+        job.run()
 
 
 def _text(found: Reproduction) -> str:

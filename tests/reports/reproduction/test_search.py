@@ -67,14 +67,14 @@ def test_a_row_is_tested_against_others_of_its_history(tmp_path, add):
     add("gitsearch", "se", [0.9, 0.9, 0.9, 0.9], settings="paper", history="frozen")
     for seed in (0, 1):  # each list's mean over seeds is 0.5 above SE
         add("gitsearch", "capse", [0.5 + seed * 0.2, 0.6 + seed * 0.2, 0.7 + seed * 0.2, 0.8 + seed * 0.2], seed=seed)
-    add("gitsearch", "blend-without", [0.3, 0.3, 0.5, 0.4])
+    add("gitsearch", "sp", [0.3, 0.3, 0.5, 0.4])
     add("gitsearch", "blend", [0.4, 0.3, 0.6, 0.4])
     (capse,) = rows_of(tmp_path, model="CapsE", history="prequential", dataset="gitsearch")
     assert list(capse["against"]) == ["SE"]
     assert capse["against"]["SE"]["difference"] == pytest.approx(0.5)
     assert capse["against"]["SE"]["p_value"] < 1e-6
     (blend,) = rows_of(tmp_path, model="blend", history="prequential")
-    assert blend["against"]["blend without CapsE"]["difference"] == pytest.approx(0.05)
+    assert blend["against"]["SP"]["difference"] == pytest.approx(0.05)
     (engine,) = rows_of(tmp_path, model="SE", history="prequential", dataset="gitsearch")
     assert engine["against"] is None
 

@@ -37,11 +37,10 @@ NAMES = {
     "transe": "TransE",
     "convkb": "ConvKB",
     "capse": "CapsE",
-    "blend-without": "blend without CapsE",
     "blend": "blend",
 }
-EXPECTED_ON_GITSEARCH = ("se", "ci", "pclick", "sp", "transe", "convkb", "capse", "blend-without", "blend")
-AGAINST = ("se", "ci")  # what every row is tested against; the blend also against itself without the capsule score
+EXPECTED_ON_GITSEARCH = ("se", "ci", "pclick", "sp", "transe", "convkb", "capse", "blend")
+AGAINST = ("se", "ci")  # what every row is tested against; the blend also against SP, the same without the score
 
 Key = tuple[str, str, str, str]  # log, method, settings, history
 
@@ -96,7 +95,7 @@ def _tests(
 ) -> dict[str, Row] | None:
     """Paired t-tests of the reciprocal ranks, each list's averaged over seeds, against other rows with this history."""
     log, method, _, history = key
-    others = (*AGAINST, "blend-without") if method == "blend" else AGAINST
+    others = (*AGAINST, "sp") if method == "blend" else AGAINST
     found = {}
     for other in others:
         beside = [

@@ -1,0 +1,58 @@
+"""Which rankers Table 4 shows on which log: one line each. `records` says what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capse.errors import UnknownNameError
+from capse.experiments.plan import Settings
+from capse.search.history import HistoryKind
+
+SEARCH17, GITSEARCH = "search17", "gitsearch"
+BOTH: tuple[HistoryKind, ...] = ("prequential", "frozen")
+
+
+@dataclass(frozen=True)
+class SearchExperiment:
+    """A ranker on a log, made once per seed and evaluated with each kind of history."""
+
+    log: str  # a folder below $CAPSE_DATA
+    method: str
+    settings: Settings = "own"
+    recipe: str | None = None  # a shipped one
+    seeds: tuple[int, ...] = (0,)
+    histories: tuple[HistoryKind, ...] = BOTH
+
+    @property
+    def name(self) -> str:
+        return f"{self.log}-{self.method}-{self.settings}"
+
+
+SearchPlan = Sequence[SearchExperiment]
+
+_UNTRAINED = ("pclick", "session-refinding", "user-refinding", "click-through", "document-only")
+_FIVE = (0, 1, 2, 3, 4)
+
+SEARCH_PLAN: SearchPlan = (
+    *(SearchExperiment(SEARCH17, method, "paper", histories=("prequential",)) for method in ("se", "ci")),
+    *(SearchExperiment(SEARCH17, method, histories=("prequential",)) for method in _UNTRAINED),
+    *(SearchExperiment(GITSEARCH, method, "paper") for method in ("se", "ci")),
+    *(SearchExperiment(GITSEARCH, method) for method in _UNTRAINED),
+    SearchExperiment(GITSEARCH, "sp", seeds=_FIVE),
+    *(SearchExperiment(GITSEARCH, method, seeds=_FIVE) for method in ("transe", "convkb", "capse")),
+    SearchExperiment(GITSEARCH, "blend", seeds=_FIVE),
+)
+
+
+def choose(plan: SearchPlan, only: Sequence[str] | None = None) -> list[SearchExperiment]:
+    """The experiments of a plan, or those ``only`` among them.
+
+    >>> [experiment.method for experiment in choose(SEARCH_PLAN, ["gitsearch-sp-own"])]
+    ['sp']
+    """
+    known = {experiment.name: experiment for experiment in plan}
+    for name in only or ():
+        if name not in known:
+            raise UnknownNameError("experiment", name, known, f"choose from {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(only)] if only else list(plan)
