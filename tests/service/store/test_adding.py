@@ -80,6 +80,11 @@ class TestSatisfaction:
         store.add([make("w2", "dwell", dwell=33.0)])
         assert store.state("ada") == {"seen": ["a", "b", "c"]}
 
+    def test_of_very_many_events_the_latest_are_folded_anew(self, store, make):
+        store.add([make("c"), *(make(f"e{n}") for n in range(REFOLDED + 5))])
+        store.add([make("w", "dwell", dwell=3.0)])
+        assert store.state("ada") == {"seen": [f"e{n}" for n in range(5, REFOLDED + 5)]}
+
     def test_a_dwell_may_come_before_its_click(self, store, make):
         store.add([make("w", "dwell", dwell=3.0)])
         store.add([make("c")])
@@ -239,12 +244,33 @@ class TestGroups:
 
     def test_large_requests(self, store, make):
         """More than fit into one group, and into one statement of SQLite."""
-        events = [make(f"e{n}", "impression", user=f"u{n}") for n in range(MAX_EVENTS)]
+        events = [make(f"e{n}", "impression", user=f"u{n % 50}") for n in range(MAX_EVENTS)]
         random.Random(0).shuffle(events)
         assert set(store.add(events)) == {"accepted"}
         assert set(store.add(events)) == {"repeated"}
         with pytest.raises(EventError, match="10001 events at once: send at most 10000"):
             store.add([*events, make("one more")])
+
+    def test_two_stores_that_give_one_id_to_two_users(self, url, store, fold, make):
+        """One of them is told so, whichever comes first; in PostgreSQL they do not wait for each other's users."""
+        outcomes = []
+
+        def send(into, user, number):
+            try:
+                outcomes.append(into.add([make(f"e{number}", user=user), make(f"own {user} {number}", user=user)]))
+            except EventConflictError as error:
+                outcomes.append(error.id)
+
+        with Store.open(url, fold) as other:
+            for number in range(10):
+                threads = [threading.Thread(target=send, args=(one, user, number))
+                           for one, user in ((store, "ada"), (other, "bob"))]  # fmt: skip
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+        assert sorted(map(str, outcomes)) == sorted([*(f"e{n}" for n in range(10)), *["['accepted', 'accepted']"] * 10])
+        assert len(store.events("ada")) + len(store.events("bob")) == 20
 
     def test_nothing_to_add(self, store):
         assert store.add([]) == []
@@ -255,40 +281,3 @@ class TestGroups:
             assert reader.state("ada") == {"seen": ["c"]}
             with pytest.raises(ValueError, match="without a fold"):
                 reader.add([make("d")])
-
-
-class TestAnotherFold:
-    """A new model sees documents differently: states are folded anew from the events."""
-
-    @staticmethod
-    def count(state, event):
-        return {"count": (state or {"count": 0})["count"] + 1}
-
-    def test_by_whoever_reads_first(self, store, make):
-        store.add([make("a"), make("b"), make("short", dwell=1.0)])
-        store.use_fold(self.count, "2")
-        assert store.state("ada") == {"count": 2}
-        assert store.state("nobody") is None
-        store.add([make("c")])
-        assert store.state("ada") == {"count": 3}
-
-    def test_by_whoever_adds_first(self, url, store, make):
-        store.add([make("a"), make("b")])
-        with Store.open(url, self.count, version="2") as other:
-            assert other.add([make("c"), make("short", dwell=1.0)]) == ["accepted"] * 2
-            assert other.state("ada") == {"count": 3}
-
-    def test_a_request_that_changes_no_state_leaves_none_of_the_old_fold(self, store, make):
-        store.add([make("a")])
-        store.use_fold(self.count, "2")
-        store.add([make("short", dwell=1.0)])
-        assert store.state("ada") == {"count": 1}
-
-    def test_of_very_many_events_the_latest_are_folded_anew(self, store, make):
-        store.add([make(f"e{n}") for n in range(REFOLDED + 5)])
-        store.use_fold(remember, "2")
-        assert store.state("ada") == {"seen": [f"e{n}" for n in range(5, REFOLDED + 5)]}
-
-    def test_a_store_for_reading_has_none(self, url):
-        with Store.open(url) as store, pytest.raises(ValueError, match="without a fold"):
-            store.use_fold(self.count, "2")

@@ -1,9 +1,6 @@
-"""From nothing and from every older version to the newest, by one of several workers."""
+"""From nothing and from every older version to the newest."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -48,7 +45,7 @@ def test_an_older_database_keeps_what_it_has(url, engine, fold, make):
     migrate(engine, "here", "0001")
     with writing(engine) as connection:
         for statement in (
-            "INSERT INTO users (number, name, folded, state, fold) VALUES (7, 'ada', 1, '{\"seen\": [\"c\"]}', '')",
+            "INSERT INTO users (number, name, folded, state) VALUES (7, 'ada', 1, '{\"seen\": [\"c\"]}')",
             'INSERT INTO events (id, "user", kind, session, time, query, documents, document, folded)'
             " VALUES ('c', 7, 'click', 's1', 1000000, 'engine', '[]', 'd1', 1)",
         ):
@@ -80,23 +77,3 @@ def test_a_migration_that_fails_leaves_nothing(engine, monkeypatch):
     assert version(engine) is None
     migrate(engine, "here")
     assert version(engine) == VERSION
-
-
-def test_workers_that_start_at_once_all_start(url):
-    code = """
-import sys
-from capse.service.store import Event, Store
-sys.stdin.readline()
-with Store.open(sys.argv[1], lambda state, event: {"count": (state or {"count": 0})["count"] + 1}) as store:
-    store.add([Event(sys.argv[2], "click", "ada", "", 1, document="d")])
-"""
-    command = [sys.executable, "-c", code, url]
-    workers = [subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE, text=True) for n in range(3)]
-    for worker in workers:
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-    assert [worker.wait(60) for worker in workers] == [0] * 3
-    for worker in workers:
-        worker.stdin.close()
-    with Store.open(url) as store:
-        assert store.state("ada") == {"count": 3}

@@ -75,7 +75,7 @@ class TestDeletion:
         rng = random.Random(3)
         names = [f"user-{rng.getrandbits(64):016x}" for _ in range(600)]
         with Store.open(str(path), texts) as store:
-            for _ in range(25):
+            for _ in range(12):
                 users = rng.choices(names, k=rng.randint(50, 200))
                 store.add(
                     [
@@ -87,7 +87,7 @@ class TestDeletion:
             store.add_key("own", ["rerank"], user=names[0])
             leftovers = stale_copies(path, names)
             assert leftovers, "without them the test shows little"
-            for user in [*leftovers[:3], names[0], *rng.sample(names, 3)]:
+            for user in [*leftovers[:2], names[0], rng.choice(names)]:
                 store.delete_user(user)
                 assert left_in_files(tmp_path, user) == []
 

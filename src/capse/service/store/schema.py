@@ -21,7 +21,6 @@ users = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("folded", BigInteger, nullable=False),  # how many events were ever folded into the state
     Column("state", Text),  # JSON
-    Column("fold", Text, nullable=False),  # the version of the fold that made the state
 )
 
 events = Table(

@@ -30,33 +30,26 @@ class Store:
     Every method raises a StoreError when the database fails, and works again once the database does.
     """
 
-    def __init__(self, engine: Engine, where: str, fold: Fold | None, version: str, rule: Satisfaction) -> None:
+    def __init__(self, engine: Engine, where: str, fold: Fold | None, rule: Satisfaction) -> None:
         self._engine, self.where = engine, where
-        self._writer = None if fold is None else Writer(engine, fold, version, rule)
+        self._writer = None if fold is None else Writer(engine, fold, rule)
 
     @classmethod
     def open(
-        cls,
-        url: str,
-        fold: Fold | None = None,
-        *,
-        version: str = "",
-        rule: Satisfaction | None = None,
-        create: bool = True,
+        cls, url: str, fold: Fold | None = None, *, rule: Satisfaction | None = None, create: bool = True
     ) -> Store:
         """Open a database by its URL, or SQLite by its file, and bring its tables up to date.
 
         ``fold`` is a pure function that takes a user's state (None at first) and an impression or a satisfied click to
-        the new state, which is stored as JSON; a store without one cannot add events. ``version`` names the fold: what
-        another version made of a user is folded anew from the events. ``rule`` says when a click is satisfied. With
-        ``create`` an SQLite file is made where there is none.
+        the new state, which is stored as JSON; a store without one cannot add events. ``rule`` says when a click is
+        satisfied. With ``create`` an SQLite file is made where there is none.
         """
         parsed = database_url(url)
         where = shown(parsed)
         if create and parsed.drivername == "sqlite":
             create_file(Path(parsed.database or ""))
         engine = make_engine(parsed)
-        store = cls(engine, where, fold, version, rule or Satisfaction())
+        store = cls(engine, where, fold, rule or Satisfaction())
         try:
             with store._errors():
                 migrate(engine, where)
@@ -91,19 +84,10 @@ class Store:
         with self._errors():
             return self._writer.add(events)
 
-    def use_fold(self, fold: Fold, version: str) -> None:
-        """Learn with another fold from the next call on: that of a model that has come into service."""
-        if self._writer is None:
-            raise ValueError("the store was opened without a fold")
-        self._writer.fold = fold, version
-
     def state(self, user: str) -> State | None:
         """A user's state; None for one who has none."""
         with self._errors():
-            state, version = users.read_state(self._engine, user) if storable(user) else (None, None)
-            if self._writer is not None and version is not None and version != self._writer.fold[1]:
-                return self._writer.renew(user)
-            return state
+            return users.read_state(self._engine, user) if storable(user) else None
 
     def events(self, user: str) -> list[Event]:
         """A user's events in the order of arrival."""

@@ -37,14 +37,13 @@ class Deletion:
     known: bool  # whether there was anything
 
 
-_STATE = select(users.c.state, users.c.fold).where(users.c.name == bindparam("wanted"))
+_STATE = select(users.c.state).where(users.c.name == bindparam("wanted"))
 
 
-def read_state(engine: Engine, user: str) -> tuple[State | None, str | None]:
-    """A user's state and the version of the fold that made it; both None for one who is not known."""
+def read_state(engine: Engine, user: str) -> State | None:
+    """A user's state; None for one who has none."""
     with engine.connect() as connection:
-        found = connection.execute(_STATE, {"wanted": user}).one_or_none()
-    return (None, None) if found is None else (decode(found.state), found.fold)
+        return decode(connection.execute(_STATE, {"wanted": user}).scalar())
 
 
 def read_events(engine: Engine, user: str) -> list[Event]:

@@ -36,9 +36,8 @@ class _Request:
 class Writer:
     """Whoever comes first writes for all who came since the last transaction began; the others find it done."""
 
-    def __init__(self, engine: Engine, fold: Fold, version: str, rule: Satisfaction) -> None:
-        self._engine, self._rule = engine, rule
-        self.fold = fold, version  # replaced together, when a new model comes into service
+    def __init__(self, engine: Engine, fold: Fold, rule: Satisfaction) -> None:
+        self._engine, self._fold, self._rule = engine, fold, rule
         self._waiting: list[_Request] = []
         self._writing, self._queueing = threading.Lock(), threading.Lock()
 
@@ -82,29 +81,16 @@ class Writer:
     def _apply(self, connection: Connection, group: list[_Request]) -> list[_Result]:
         wanted = [event for request in group for event in request.events]
         lock_users(connection, {event.user for event in wanted})
-        fold, version = self.fold
-        batch = Batch(fold, self._rule)
-        _read(connection, batch, version, wanted)
+        batch = Batch(self._fold, self._rule)
+        _read(connection, batch, wanted)
         results = []
         for request in group:
             try:
                 results.append(_Result(batch.apply(request.events)))
             except Exception as error:  # a conflict, or a fold that fails: of this request alone
                 results.append(_Result(error=error))
-        _save(connection, batch, version)
+        _save(connection, batch)
         return results
-
-    def renew(self, user: str) -> State | None:
-        """A user's state by the fold in use, where another version made what is stored."""
-        with writing(self._engine) as connection:
-            lock_users(connection, [user])
-            fold, version = self.fold
-            number = connection.execute(select(users.c.number).where(users.c.name == user)).scalar()
-            if number is None:
-                return None
-            state = refold(connection, fold, number)
-            connection.execute(update(users).where(users.c.number == number).values(state=encode(state), fold=version))
-            return state
 
 
 def _collided(error: exc.DBAPIError) -> bool:
@@ -125,7 +111,7 @@ def lock_users(connection: Connection, names: Iterable[str]) -> None:
         connection.execute(statement, {"locks": locks})
 
 
-def refold(connection: Connection, fold: Fold, number: int) -> State | None:
+def _refold(connection: Connection, fold: Fold, number: int) -> State | None:
     """A user's state from the stored events that count: the latest, where they are very many.
 
     Nobody else can write meanwhile, so this must end soon; in a profile that decays, older ones no longer weigh.
@@ -154,7 +140,7 @@ _DWELLS = (
 )
 
 
-def _read(connection: Connection, batch: Batch, version: str, wanted: list[Event]) -> None:
+def _read(connection: Connection, batch: Batch, wanted: list[Event]) -> None:
     """What is stored of these events, of the clicks they tell of, and of their users."""
     clicks = {event.click for event in wanted if event.click is not None}
     for part in _parts({event.id for event in wanted} | clicks):
@@ -165,21 +151,16 @@ def _read(connection: Connection, batch: Batch, version: str, wanted: list[Event
             batch.dwells[row.name, row.click] = row.dwell
     for part in _parts({event.user for event in wanted}):
         for row in connection.execute(select(users).where(users.c.name.in_(part))):
-            if row.fold == version:
-                user = UserRow(decode(row.state), row.folded, row.number, text=row.state)
-            else:
-                state = refold(connection, batch.fold, row.number)
-                user = UserRow(state, row.folded, row.number, text=encode(state))
-            batch.users[row.name] = user
+            batch.users[row.name] = UserRow(decode(row.state), row.folded, row.number, text=row.state)
 
 
-def _save(connection: Connection, batch: Batch, version: str) -> None:
+def _save(connection: Connection, batch: Batch) -> None:
     """Write what is new or has changed, then fold anew where a click was taken back."""
     changed = {name: batch.users[name] for name in batch.changed_users}
     new = [name for name, user in changed.items() if user.number is None]
     numbers = {name: user.number for name, user in batch.users.items() if user.number is not None}
     if new:
-        connection.execute(insert(users), [{"name": name, "folded": 0, "fold": version} for name in new])
+        connection.execute(insert(users), [{"name": name, "folded": 0} for name in new])
         for part in _parts(new):
             found = connection.execute(select(users.c.name, users.c.number).where(users.c.name.in_(part)))
             numbers.update({row.name: row.number for row in found})
@@ -193,9 +174,8 @@ def _save(connection: Connection, batch: Batch, version: str) -> None:
     states = [
         {
             "of_number": numbers[name],
-            "new_state": encode(refold(connection, batch.fold, numbers[name])) if user.stale else user.text,
+            "new_state": encode(_refold(connection, batch.fold, numbers[name])) if user.stale else user.text,
             "new_folded": user.folded,
-            "new_fold": version,
         }
         for name, user in changed.items()
     ]
@@ -207,7 +187,7 @@ _JUDGE = update(events).where(events.c.id == bindparam("of_id")).values(folded=b
 _KEEP = (
     update(users)
     .where(users.c.number == bindparam("of_number"))
-    .values(state=bindparam("new_state"), folded=bindparam("new_folded"), fold=bindparam("new_fold"))
+    .values(state=bindparam("new_state"), folded=bindparam("new_folded"))
 )
 
 

@@ -18,7 +18,6 @@ def upgrade() -> None:
         sa.Column("name", sa.Text, nullable=False, unique=True),
         sa.Column("folded", sa.BigInteger, nullable=False),
         sa.Column("state", sa.Text),
-        sa.Column("fold", sa.Text, nullable=False),
     )
     op.create_table(
         "events",
