@@ -209,7 +209,7 @@ class TestDamaged:
 
 class TestBusy:
     def test_a_lock_of_another_program_is_waited_for_and_then_named(self, path, fold, make, monkeypatch):
-        monkeypatch.setattr(engines, "WAIT", 0.1)
+        monkeypatch.setattr(engines, "FILE_WAIT", 0.1)
         with Store.open(str(path), fold) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
             store.add([make("a")])
             other.execute("BEGIN IMMEDIATE")

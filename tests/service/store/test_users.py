@@ -92,8 +92,7 @@ class TestDeletion:
                 assert left_in_files(tmp_path, user) == []
 
     def test_a_reader_that_hinders_it_is_named_and_it_can_be_repeated(self, path, tmp_path, fold, make, monkeypatch):
-        monkeypatch.setattr("capse.service.store.scrubbing.WAIT", 0.05)
-        monkeypatch.setattr(engines, "WAIT", 0.05)
+        monkeypatch.setattr(engines, "FILE_WAIT", 0.05)
         with Store.open(str(path), fold) as store:
             store.add([make("a", user="ada lovelace")])
             reader = sqlite3.connect(path, isolation_level=None)

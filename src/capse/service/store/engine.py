@@ -21,7 +21,8 @@ from sqlalchemy.pool import QueuePool
 
 from capse.errors import SettingsError, StoreError
 
-WAIT = 5.0  # seconds for a lock, a connection, or a server's first word
+WAIT = 5.0  # seconds for a connection, a server's first word, or a lock there
+FILE_WAIT = 30.0  # seconds for SQLite's one lock: longer, as a deletion writes the whole file anew under it
 _POOL = {"pool_size": 8, "max_overflow": 56, "pool_timeout": WAIT, "hide_parameters": True}  # parameters are personal
 _REMEDY = "give a file for SQLite, or postgresql://user:password@host/database"
 
@@ -69,7 +70,7 @@ def make_engine(url: URL) -> Engine:
 def _sqlite(path: Path) -> Engine:
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?mode=rw", uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
+            f"{path.as_uri()}?mode=rw", uri=True, timeout=FILE_WAIT, isolation_level=None, check_same_thread=False
         )
         try:
             _switch_to_wal(connection)
@@ -125,7 +126,7 @@ def create_file(path: Path) -> None:
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
     """SQLite does not wait here for others that do the same, so we do."""
-    deadline = time.monotonic() + WAIT
+    deadline = time.monotonic() + FILE_WAIT
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()
