@@ -69,11 +69,9 @@ def test_finds_the_planted_interests(planted, evaluated, fitted, log):
     assert scores[wanted].mean() > scores[~wanted].mean() + 0.5
 
 
-def test_what_knows_less_has_fewer_features(fitted):
-    groups = {name: {column.split(".")[0] for column in model.names} for name, model in fitted.less.items()}
-    assert groups["without_user"] == {"rank", "text", "document", "aggregate"}
-    assert groups["document_only"] == {"document"}
-    assert fitted.without_user().name == "without_user"
+def test_what_does_not_know_the_user_has_fewer_features(fitted):
+    groups = {column.split(".")[0] for column in fitted.without_user().model.names}
+    assert groups == {"rank", "text", "document", "aggregate"}
 
 
 def test_without_the_user_the_user_is_of_no_account(log, fitted):

@@ -16,7 +16,7 @@ from capse.errors import RunError, SettingsError
 from capse.runs.atomic import write_json
 from capse.search.baselines import SE, in_engine_order
 from capse.search.feature_table import FeatureTable, Float64s, ranks_within, standardised
-from capse.search.features import DOCUMENT_ONLY, GROUPS, WITHOUT_USER, build_features
+from capse.search.features import GROUPS, WITHOUT_USER, build_features
 from capse.search.features.profile import Profiles
 from capse.search.lambdamart import JudgedLists, LambdaMART, LambdaMARTSettings
 from capse.search.lists import Ranker
@@ -26,7 +26,7 @@ from capse.search.vectors import VectorSpace
 
 SCORE = "score"  # the group of what other rankers say
 VECTORS, DESCRIPTION = "vectors", "ranker.json"  # in a saved ranker's folder
-KNOWING_LESS = {"without_user": WITHOUT_USER, "document_only": DOCUMENT_ONLY}
+ANONYMOUS = "without_user"  # the stem of the trees without the user
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SP:
     """LambdaMART over rank, text, clicks, profiles, context and what other rankers say. Fit one with `SP.fit`."""
 
     model: LambdaMART
-    less: Mapping[str, LambdaMART]  # the same, fitted on the groups of KNOWING_LESS alone
+    anonymous: LambdaMART | None  # fitted without what knows the user; None where nothing is left then
     groups: tuple[str, ...]
     space: VectorSpace | None = field(default=None, repr=False)  # topics, for the group 'profile'
     rankers: Mapping[str, Ranker] = field(default_factory=dict, repr=False)  # whose scores are features too
@@ -63,12 +63,10 @@ class SP:
         _check(log, rankers, scores)
         train, valid = (_judged(log, split, cutoffs, tuple(groups), space, scores) for split in ("train", "valid"))
         model = LambdaMART.fit(train, valid, settings)
-        less = {
-            name: LambdaMART.fit(_only(train, kept), _only(valid, kept), settings)
-            for name, kept in KNOWING_LESS.items()
-            if set(kept) & set(groups)
-        }
-        return cls(model, less, tuple(groups), space, rankers, "blend" if rankers else "sp")
+        anonymous = None
+        if set(WITHOUT_USER) & set(groups):
+            anonymous = LambdaMART.fit(_only(train, WITHOUT_USER), _only(valid, WITHOUT_USER), settings)
+        return cls(model, anonymous, tuple(groups), space, rankers, "blend" if rankers else "sp")
 
     def score(self, log: SearchLog, impressions: Int64s, cutoffs: Int64s) -> Float64s:
         """Scores aligned with ``log.rows(impressions)``; results that tie follow the engine's order."""
@@ -78,28 +76,24 @@ class SP:
 
     def without_user(self) -> Ranker:
         """Trees that were fitted without what knows the user: history, profile, context and other rankers."""
-        return self._knowing("without_user")
-
-    def document_only(self) -> Ranker:
-        """Trees that were fitted on the document's own features."""
-        return self._knowing("document_only")
-
-    def _knowing(self, name: str) -> Ranker:
-        if name not in self.less:
+        if self.anonymous is None:
             return SE()  # nothing is left to go by
-        groups = tuple(group for group in self.groups if group in KNOWING_LESS[name])
-        return replace(self, model=self.less[name], less={}, groups=groups, space=None, rankers={}, name=name)
+        groups = tuple(group for group in self.groups if group in WITHOUT_USER)
+        return replace(
+            self, model=self.anonymous, groups=groups, space=None, rankers={}, name=f"{self.name} for anyone"
+        )
 
     def save(self, folder: str | Path) -> None:
         """Write the trees and the vectors; other rankers are saved by whoever made them."""
         folder = Path(folder)
         self.model.save(folder)
-        for name, model in self.less.items():
-            model.save(folder, name)
+        if self.anonymous is not None:
+            self.anonymous.save(folder, ANONYMOUS)
         if self.space is not None:
             self.space.save(folder / VECTORS)
-        content = {"name": self.name, "groups": self.groups, "less": list(self.less), "rankers": list(self.rankers)}
-        write_json(folder / DESCRIPTION, content | {"vectors": self.space is not None})
+        content = {"name": self.name, "groups": self.groups, "rankers": list(self.rankers)}
+        has = {VECTORS: self.space is not None, ANONYMOUS: self.anonymous is not None}
+        write_json(folder / DESCRIPTION, content | has)
 
     @classmethod
     def load(cls, folder: str | Path, rankers: Mapping[str, Ranker] | None = None) -> SP:
@@ -109,15 +103,15 @@ class SP:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             name, groups = str(content["name"]), tuple(map(str, content["groups"]))
-            less, needed, with_vectors = list(content["less"]), list(content["rankers"]), bool(content["vectors"])
+            needed, has = list(content["rankers"]), {key: bool(content[key]) for key in (VECTORS, ANONYMOUS)}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is not a saved ranker", "train it again") from error
         if list(rankers) != needed:
             remedy = "give it the same again"
             raise SettingsError(f"the ranker {path} was fitted with {', '.join(needed) or 'no other ranker'}", remedy)
-        space = VectorSpace.load(folder / VECTORS) if with_vectors else None
-        loaded = {label: LambdaMART.load(folder, label) for label in less}
-        return cls(LambdaMART.load(folder), loaded, groups, space, rankers, name)
+        space = VectorSpace.load(folder / VECTORS) if has[VECTORS] else None
+        anonymous = LambdaMART.load(folder, ANONYMOUS) if has[ANONYMOUS] else None
+        return cls(LambdaMART.load(folder), anonymous, groups, space, rankers, name)
 
 
 def score_columns(scores: Mapping[str, Float64s], lengths: Int64s) -> FeatureTable:

@@ -51,7 +51,7 @@ def fit_sp(
     space: VectorSpace | None = None,
 ) -> SP:
     """SP with topics of its own, or those of ``space``."""
-    space = space or build_vectors(log, VectorSettings(seed=seed))
+    space = space or build_vectors(log, VectorSettings())
     return SP.fit(log, cutoffs(log), replace(settings or LambdaMARTSettings(), seed=seed), space=space)
 
 
@@ -65,6 +65,6 @@ def fit_blend_of(
     space: VectorSpace | None = None,
 ) -> SP:
     """SP with the scores of one more ranker, which ``train`` makes from a log."""
-    space = space or build_vectors(log, VectorSettings(seed=seed))
+    space = space or build_vectors(log, VectorSettings())
     settings = replace(settings or LambdaMARTSettings(), seed=seed)
     return fit_blend(log, {label: cross_fit(log, train)}, settings, space=space)

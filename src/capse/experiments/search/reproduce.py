@@ -9,19 +9,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from capse.errors import DataError
-from capse.experiments.search.methods import BASELINES, fit_sp
+from capse.experiments.search.methods import BASELINES, fit_blend_of, fit_sp
+from capse.experiments.search.neural import train_ranker
 from capse.experiments.search.plan import SearchExperiment
+from capse.experiments.search.recipe import load_search_recipe
 from capse.experiments.search.records import record_path, write_record
 from capse.runs.settings import to_mapping
 from capse.search.evaluation import evaluate
 from capse.search.ingest import open_log
 from capse.search.lists import Ranker
 from capse.search.log import SearchLog
+from capse.search.personalised import SP
+from capse.search.run import METHODS
+from capse.search.vectors import VectorSettings, VectorSpace, build_vectors
 
 
 @dataclass(frozen=True)
@@ -96,14 +101,36 @@ def _baseline(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
     return Made(BASELINES[experiment.method])
 
 
+def _neural(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
+    recipe = load_search_recipe(experiment.recipe, method=experiment.method)
+    return Made(train_ranker(log, recipe, seed), recipe.to_mapping())
+
+
 def _sp(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
-    ranker = fit_sp(log, seed)
+    return _of_trees(fit_sp(log, seed, space=_topics(experiment.log)))
+
+
+def _blend(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
+    """CapsE's default recipe inside."""
+    recipe = load_search_recipe(experiment.recipe, method="capse")
+    train = partial(train_ranker, recipe=recipe, seed=seed)
+    return _of_trees(fit_blend_of(log, train, seed, space=_topics(experiment.log)), capse=recipe.to_mapping())
+
+
+def _of_trees(ranker: SP, **settings: Any) -> Made:
     model, space = ranker.model, ranker.space
-    resolved = {"lambdamart": to_mapping(model.settings), "vectors": space and to_mapping(space.settings)}
-    return Made(ranker, resolved, {"trees": model.settings.trees, "validation_mrr": model.validation_mrr})
+    resolved = {"lambdamart": to_mapping(model.settings), "vectors": space and to_mapping(space.settings), **settings}
+    gains = {name: round(gain) for name, gain in list(model.gains().items())[:20]}
+    return Made(ranker, resolved, {"validation_mrr": model.validation_mrr, "gains": gains})
 
 
-MAKERS: dict[str, Maker] = {"sp": _sp}
+MAKERS: dict[str, Maker] = {**dict.fromkeys(METHODS, _neural), "sp": _sp, "blend": _blend}
+
+
+@cache
+def _topics(name: str) -> VectorSpace:
+    """The topics that SP's profiles are made of: with every seed of the trees the same."""
+    return build_vectors(_log(name), VectorSettings())
 
 
 @cache

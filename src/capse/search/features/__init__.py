@@ -30,7 +30,6 @@ from capse.search.text_match import TextMatch
 
 GROUPS = ("rank", "text", "document", "aggregate", "history", "profile", "context")
 WITHOUT_USER = ("rank", "text", "document", "aggregate")
-DOCUMENT_ONLY = ("document",)
 
 # Columns that mean more beside the best of their list.
 COMPARED = {
