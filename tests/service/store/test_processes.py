@@ -19,7 +19,7 @@ import array, fcntl, json, os, random, signal, sys, termios, threading, time, tr
 import alembic.runtime.environment, alembic.script  # before the processes part
 from capse.service.store import Event, Store
 
-url, job = sys.argv[1:3]
+url, kills = sys.argv[1], int(sys.argv[2])
 
 
 def fold(state, event):
@@ -106,12 +106,12 @@ def share(writers, count):
     return acknowledged
 
 
-print(json.dumps(kill(100) if job == "kill" else share(3, 20)))
+print(json.dumps(kill(kills) if kills else share(3, 20)))
 '''
 
 
-def run(url, job):
-    done = subprocess.run([sys.executable, "-c", DRIVER, url, job], capture_output=True, text=True, timeout=300)
+def run(url, kills):
+    done = subprocess.run([sys.executable, "-c", DRIVER, url, str(kills)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return [tuple(pair) for pair in json.loads(done.stdout)]
 
@@ -132,14 +132,15 @@ def check(url, acknowledged):
 
 
 def test_processes_that_start_on_an_empty_database_and_write_at_once_lose_nothing(url):
-    acknowledged = run(url, "share")
+    acknowledged = run(url, kills=0)
     assert len(acknowledged) == 3 * 2 * 20
     assert len(check(url, acknowledged)) == len(acknowledged)
 
 
 @pytest.mark.slow
-def test_a_hundred_kills_in_the_middle_of_a_stream_lose_nothing(url):
-    acknowledged = run(url, "kill")
+def test_kills_in_the_middle_of_a_stream_lose_nothing(url):
+    kills = 20 if "://" in url else 100  # a server makes of a kill what it makes of any lost connection
+    acknowledged = run(url, kills)
     stored = check(url, acknowledged)
-    assert len(acknowledged) >= 400, "they were in the middle of a stream"
+    assert len(acknowledged) >= 4 * kills, "they were in the middle of a stream"
     assert len(stored) > len(acknowledged), "some were killed after a commit and before they could say so"

@@ -36,7 +36,7 @@ class TestDescription:
     def test_counts_what_is_stored(self, store, make):
         store.add([make("i", "impression", time=5), make("c", time=9), make("short", dwell=2.0, session="s2", time=7)])
         assert store.describe_user("ada") == UserDescription(
-            "ada", impressions=1, clicks=2, satisfied=1, sessions=2, first=5, last=9
+            "ada", impressions=1, clicks=2, satisfied=1, sessions=2, first=5, last=9, state={"seen": ["i", "c"]}
         )
 
     @pytest.mark.parametrize("name", ["nobody", "", "a\0b", "\ud800"])

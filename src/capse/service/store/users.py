@@ -26,6 +26,7 @@ class UserDescription:
     sessions: int
     first: int | None  # microseconds since 1970, of the first event
     last: int | None
+    state: State | None
 
 
 @dataclass(frozen=True)
@@ -65,17 +66,18 @@ def describe(engine: Engine, user: str) -> UserDescription | None:
             func.count(events.c.session.distinct()).label("sessions"),
             func.min(events.c.time).label("first"),
             func.max(events.c.time).label("last"),
+            users.c.state,
         )
         .join_from(users, events)
         .where(users.c.name == user)
-        .group_by(users.c.number)
+        .group_by(users.c.number, users.c.state)
     )
     with engine.connect() as connection:
         row = connection.execute(statement).one_or_none()
     if row is None:
         return None
     counts: dict[str, Any] = dict(row._mapping)
-    return UserDescription(user, **counts)
+    return UserDescription(user, **counts | {"state": decode(counts["state"])})
 
 
 def erase(engine: Engine, user: str) -> Deletion:
