@@ -14,7 +14,7 @@ from numba import njit
 
 from capse.kernels.cpu.columns import sort_columns
 from capse.kernels.cpu.lanes import next_up
-from capse.kernels.cpu.pieces import sort_pieces
+from capse.kernels.cpu.pieces import room_for, sort_pieces
 from capse.kernels.cpu.sorting import argsort
 from capse.kernels.threads import _pool, in_threads
 
@@ -58,8 +58,9 @@ def test_keys_say_exactly_when_a_filter_is_on(data):
         np.float64
     )
     keys, anchors = np.empty((2, count + 1), np.float32)
-    order = np.empty(count, np.int64)
-    sort_pieces(a, w, keys, anchors, order, *np.empty((2, count), np.uint64))
+    room = room_for(count, count, np.float32)
+    assert sort_pieces(a, w, -np.inf, np.inf, keys, anchors, room) == (count, 0)
+    order = room.order
     assert keys[-1] == np.inf
     assert (keys[:-1] <= keys[1:]).all()
     with np.errstate(all="ignore"):
@@ -75,9 +76,10 @@ def test_keys_say_exactly_when_a_filter_is_on(data):
 @pytest.mark.parametrize(("count", "tile"), [(1, 8), (100, 100), (100, 99), (130, 64), (7, 2)])
 def test_columns(dtype, count, tile):
     candidates = np.random.default_rng(0).normal(size=(count, 3)).astype(dtype)
-    entries, places = sort_columns(candidates, tile, threads=2)
+    entries, places, ranges = sort_columns(candidates, tile, threads=2)
     assert places.shape[2] <= tile
     assert entries.shape[2] % 64 == 0
+    assert (ranges == np.stack([candidates.min(0), candidates.max(0)], 1)).all()
     for i in range(3):
         seen = []
         for number, place in zip(entries[:, i], places[:, i], strict=True):

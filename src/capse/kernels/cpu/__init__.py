@@ -117,6 +117,7 @@ def _filters(stage: Stage, slot: int) -> tuple[Filters, npt.NDArray[np.int64]]:
         bias.astype(np.float64),
         int((~blind).sum()),
         np.concatenate([weights.reshape(-1), np.zeros(WIDE, weights.dtype)]),
+        abs(weights).max((1, 2), initial=0).astype(np.float64),
         weights.shape[2],
     )
     return prepared, order

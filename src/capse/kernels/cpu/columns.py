@@ -26,6 +26,7 @@ class Columns(NamedTuple):
 
     entries: npt.NDArray[np.floating[Any]]  # (tiles, k, padded size)
     places: npt.NDArray[np.uint16]  # (tiles, k, size)
+    ranges: npt.NDArray[np.floating[Any]]  # the least and the greatest of all i-th entries, (k, 2)
 
 
 def sort_columns(candidates: npt.NDArray[np.floating[Any]], tile: int, threads: int) -> Columns:
@@ -34,14 +35,16 @@ def sort_columns(candidates: npt.NDArray[np.floating[Any]], tile: int, threads: 
     tiles = -(-count // tile)
     size = -(-count // max(1, tiles))
     columns = Columns(
-        np.full((tiles, k, -(-size // BLOCK) * BLOCK), np.inf, candidates.dtype), np.empty((tiles, k, size), np.uint16)
+        np.full((tiles, k, -(-size // BLOCK) * BLOCK), np.inf, candidates.dtype),
+        np.empty((tiles, k, size), np.uint16),
+        np.tile(np.array([np.inf, -np.inf], candidates.dtype), (k, 1)),
     )
     in_threads(_sort_share, threads, candidates, *columns)
     return columns
 
 
 @cached
-def _sort_share(share, shares, candidates, entries, places):  # type: ignore[no-untyped-def]
+def _sort_share(share, shares, candidates, entries, places, ranges):  # type: ignore[no-untyped-def]
     tiles, k, size = places.shape
     order = np.empty(size, np.int64)
     codes, spare = np.empty(size, np.uint64), np.empty(size, np.uint64)
@@ -53,6 +56,8 @@ def _sort_share(share, shares, candidates, entries, places):  # type: ignore[no-
             for n in range(len(column)):
                 entries[tile, i, n] = column[order[n]]
                 places[tile, i, n] = order[n]
+            ranges[i, 0] = min(ranges[i, 0], entries[tile, i, 0])
+            ranges[i, 1] = max(ranges[i, 1], entries[tile, i, len(column) - 1])
 
 
 class ColumnCache:

@@ -7,8 +7,9 @@ it is on, A = Σ G_e and B = Σ x_e G_e:
     of W[n]:  a_n A + w_n B            of a_n:  W[n]·A            of w_n:  W[n]·B
 
 One walk along the sorted column leaves the sums of each piece; a filter with w_n < 0 is on in the pieces up to its key,
-one with w_n > 0 in those after it, so that running sums over the pieces, from either end, give all filters theirs.
-Nothing is subtracted: a filter that is on nowhere gets exactly zero.
+one with w_n > 0 in those after it, so that running sums over the pieces, from either end, give all filters theirs; a
+filter without a key among the entries is on in all of them or in none. Nothing is subtracted: a filter that is on
+nowhere gets exactly zero.
 
 Squashed capsules, F(x) f(q) with q = ‖u‖² = Σ_n relu(a_n + w_n x)², need in the same way the sums of g_e, x_e g_e and
 x_e² g_e, g_e = f'(q) F(x_e)·G_e being the gradient of q.
@@ -26,7 +27,7 @@ import numpy.typing as npt
 
 from capse.kernels.cpu.columns import Columns
 from capse.kernels.cpu.loops import cached, inlined
-from capse.kernels.cpu.pieces import BLOCK, sort_pieces, tabulate, tabulate_slopes, tabulate_squares
+from capse.kernels.cpu.pieces import room_for, sort_pieces, tabulate, tabulate_slopes, tabulate_squares
 from capse.kernels.cpu.sums import (
     collect,
     collect_squares,
@@ -100,8 +101,7 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
     count, pieces, groups = len(filters.bias), filters.active + 1, (d + len(lanes) - 1) // len(lanes)
     dtype, width = gradient.dtype, groups * len(lanes)
     a, of_a, of_w = np.empty(count), np.empty(count), np.empty(count)
-    order = np.empty(filters.active, np.int64)
-    codes, spare = np.empty(filters.active, np.uint64), np.empty(filters.active, np.uint64)
+    room = room_for(count, filters.active, dtype)
     tables = Tables(
         np.empty(pieces, dtype),
         np.empty(pieces, dtype),
@@ -110,7 +110,7 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
     )
     piece_sums = aligned(groups * pieces * 2 * len(lanes), dtype).reshape(groups, -1)
     square_sums = np.empty((pieces, 3))
-    by_filter = aligned((count + 1) * 2 * len(lanes), np.float64)
+    by_key = aligned(pieces * 2 * len(lanes), np.float64)
     vectors = aligned(candidates * width, dtype)
     start, stop = k * share // shares, k * (share + 1) // shares
     of_entries = np.zeros((stop - start, tiles * size), dtype)  # the candidates' gradients, in their columns' order
@@ -119,11 +119,13 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
             if i == start or given > 1:
                 _pad(gradient[query], i % given, vectors, width)
             known_part(known.first[query, i], known.second[query, i], filters, a)
-            sort_pieces(a, filters.of_candidate, tables.keys, tables.anchors, order, codes, spare)
-            _tabulate(a, filters, i, order, lanes, epsilon, tables)
-            piece_sums[:] = 0
+            low, high = columns.ranges[i, 0], columns.ranges[i, 1]
+            inside, always = sort_pieces(a, filters.of_candidate, low, high, tables.keys, tables.anchors, room)
+            order, constant = room.order[:inside], room.always[:always]
+            _tabulate(a, filters, i, order, constant, lanes, epsilon, tables)
+            piece_sums[:, : (inside + 1) * 2 * len(lanes)] = 0
             if epsilon is not None:
-                square_sums[:] = 0
+                square_sums[: inside + 1] = 0
             for tile in range(tiles):
                 first = tile * size
                 _walk_tile(
@@ -131,6 +133,7 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
                     columns.places[tile, i],
                     min(size, candidates - first),
                     tables,
+                    inside + 1,
                     lanes,
                     epsilon,
                     vectors[first * width :],
@@ -145,10 +148,11 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
                     a,
                     filters.of_candidate,
                     order,
+                    constant,
                     tables.anchors,
                     piece_sums[group],
                     lanes,
-                    by_filter,
+                    by_key,
                     filters.weights[i * count * d + group * len(lanes) :],
                     d,
                     sums.weights[i, group * len(lanes) :],
@@ -156,7 +160,7 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
                     of_w,
                 )
             if epsilon is not None:
-                hand_out_squares(a, filters.of_candidate, order, tables.anchors, square_sums, of_a, of_w)
+                hand_out_squares(a, filters.of_candidate, order, constant, tables.anchors, square_sums, of_a, of_w)
             _chain(filters, known.first[query, i], known.second[query, i], of_a, of_w, query, i, sums)
     for i in range(start, stop):
         for tile in range(tiles):
@@ -174,28 +178,27 @@ def _pad(gradient, i, vectors, width):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _tabulate(a, filters, i, order, lanes, epsilon, tables):  # type: ignore[no-untyped-def]
+def _tabulate(a, filters, i, order, constant, lanes, epsilon, tables):  # type: ignore[no-untyped-def]
     """Rows of whole lanes. In those beyond d is something, but no NaN, and it meets with zeros in the gradient."""
-    w, d = filters.of_candidate, filters.d
+    w, d, largest = filters.of_candidate, filters.d, filters.largest[i]
     for group in range(len(tables.rows)):
         row = i * len(a) * d + group * len(lanes)
         if epsilon is None:
-            tabulate_slopes(a, w, order, filters.weights, row, d, lanes, tables.rows[group])
+            tabulate_slopes(w, order, constant, filters.weights, row, d, largest, lanes, tables.rows[group])
         else:
-            sums = np.empty((BLOCK + len(a) // BLOCK + 1) * 2 * len(lanes))
             rows, width = tables.rows[group], len(lanes)
-            tabulate(a, w, order, tables.anchors, filters.weights, row, d, lanes, sums, rows, 0, width)
+            tabulate(a, w, order, constant, tables.anchors, filters.weights, row, d, largest, lanes, rows, 0, width)
     if epsilon is not None:
-        tabulate_squares(a, w, order, tables.anchors, tables.squares)
+        tabulate_squares(a, w, order, constant, tables.anchors, tables.squares)
 
 
 @inlined
 def _walk_tile(  # type: ignore[no-untyped-def]
-    entries, places, count, tables, lanes, epsilon, vectors, piece_sums, square_sums, of_entries
+    entries, places, count, tables, pieces, lanes, epsilon, vectors, piece_sums, square_sums, of_entries
 ):
     """Add a tile's candidates to the sums of their pieces, and to their own gradients what they get from one query."""
-    ends = np.empty(len(tables.keys), np.int64)
-    locate(entries, count, tables.keys, ends)
+    ends = np.empty(pieces, np.int64)
+    locate(entries, count, tables.keys[:pieces], ends)
     width = np.uint64(len(tables.rows) * len(lanes))
     if epsilon is None:
         for group in range(len(tables.rows)):

@@ -78,6 +78,16 @@ def zeros(_typing: Any, array: Any, lanes: Any) -> tuple[Any, Codegen]:
 
 
 @intrinsic
+def spread(_typing: Any, number: Any, lanes: Any) -> tuple[Any, Codegen]:
+    """The number in every lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _splat(builder, arguments[0], lanes.count)
+
+    return Lanes(number, lanes.count)(number, lanes), generate
+
+
+@intrinsic
 def widen(_typing: Any, lanes: Any) -> tuple[Any, Codegen]:
     """The same numbers as float64."""
     wide = Lanes(types.float64, lanes.count)
@@ -114,6 +124,16 @@ def plus(_typing: Any, left: Any, right: Any) -> tuple[Any, Codegen]:
 
 
 @intrinsic
+def minus(_typing: Any, left: Any, right: Any) -> tuple[Any, Codegen]:
+    """left − right."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fsub(*arguments)
+
+    return left(left, right), generate
+
+
+@intrinsic
 def times(_typing: Any, left: Any, right: Any) -> tuple[Any, Codegen]:
     """left · right, lane by lane."""
 
@@ -121,6 +141,19 @@ def times(_typing: Any, left: Any, right: Any) -> tuple[Any, Codegen]:
         return builder.fmul(*arguments)
 
     return left(left, right), generate
+
+
+@intrinsic
+def first(_typing: Any, lanes: Any, count: Any) -> tuple[Any, Codegen]:
+    """The first so many lanes; the others, whatever is in them, become zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        integer = ir.IntType(32)
+        numbers = ir.Constant(ir.VectorType(integer, lanes.count), list(range(lanes.count)))
+        limit = _splat(builder, builder.trunc(arguments[1], integer), lanes.count)
+        return builder.select(builder.icmp_signed("<", numbers, limit), arguments[0], context.get_constant_null(lanes))
+
+    return lanes(lanes, types.intp), generate
 
 
 @intrinsic
@@ -183,3 +216,19 @@ def next_up(_typing: Any, number: Any) -> tuple[Any, Codegen]:
         return builder.bitcast(builder.add(bits, step), arguments[0].type)
 
     return number(number), generate
+
+
+@intrinsic
+def prefetch(_typing: Any, array: Any, index: Any) -> tuple[Any, Codegen]:
+    """Have array[index] of a contiguous array brought nearer; the index may be beyond its end."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        element = builder.gep(context.make_array(array)(context, builder, arguments[0]).data, [arguments[1]])
+        pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        to_read, second_level, of_data = integer(0), integer(2), integer(1)
+        builder.call(fetch, [builder.bitcast(element, pointer), to_read, second_level, of_data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate

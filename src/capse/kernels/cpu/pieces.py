@@ -7,146 +7,192 @@ relu(a_n + w_n x), a_n being what the known slots and the bias give. So
 
 are linear and quadratic between breakpoints −a_n / w_n. Each filter gets a *key*: the smallest float at which it is no
 longer in the state that it has at −∞. A filter exactly at its breakpoint is off, so with w_n > 0 the key is the next
-float above the breakpoint, with w_n < 0 the breakpoint itself (rounded up). Piece j holds the x with key[j−1] <= x <
-key[j] in sorted order; there the filters that are on are those with w > 0 before j (a prefix sum) and those with w < 0
-from j on (a suffix sum). Sums over no filters are exactly zero.
+float above the breakpoint, with w_n < 0 the breakpoint itself (rounded up). Only keys among the candidates' entries
+matter: the others' filters are on for all candidates or for none. Piece j holds the x with key[j−1] <= x < key[j] in
+sorted order; from one to the next a filter with w > 0 is added and one with w < 0 taken away.
 
-Sums run in float64. A piece is stored around an anchor, its point nearest to zero: F(x) = value + slope·(x − anchor).
-The terms are then no larger than those of the plain sum at x or at 0, so that little cancels.
+For that, terms are rounded to a grid on which float64 adds and subtracts without rounding, 2^−51 of what could come
+together: what is taken away is exactly what was added, sums over no filters are exactly zero, and a sum does not depend
+on its order, nor therefore on which keys are among the entries. A piece is stored around an anchor, its point nearest
+to zero: F(x) = value + slope·(x − anchor). The terms are then no larger than those of the plain sum at x or at 0, so
+that little cancels.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from typing import NamedTuple
 
-from capse.kernels.cpu.lanes import load, next_up, plus, store, times_plus, widen, zeros
+import numpy as np
+import numpy.typing as npt
+
+from capse.kernels.cpu.lanes import load, minus, next_up, plus, spread, store, times_plus, widen, zeros
 from capse.kernels.cpu.loops import inlined
 from capse.kernels.cpu.sorting import argsort
 
-BLOCK = 16  # pieces whose suffix sums are at hand together
+
+class Room(NamedTuple):
+    """What sorting the pieces of N filters takes, M of which see the candidate."""
+
+    crossings: npt.NDArray[np.floating]  # (M,)
+    unsorted: npt.NDArray[np.floating]  # (M,)
+    inside: npt.NDArray[np.floating]  # (M,)
+    codes: npt.NDArray[np.uint64]  # (M,)
+    spare: npt.NDArray[np.uint64]  # (M,)
+    places: npt.NDArray[np.int64]  # (M,)
+    order: npt.NDArray[np.int64]  # (M,): the filters whose keys are among the entries, as their keys ascend
+    always: npt.NDArray[np.int64]  # (N,): the filters that are on for all entries
 
 
 @inlined
-def sort_pieces(a, w, keys, anchors, order, codes, spare):  # type: ignore[no-untyped-def]
-    """Fill ``order`` (M,) with the filters as their keys ascend, and each piece's key and anchor; the last key is +∞.
+def room_for(count, active, dtype):  # type: ignore[no-untyped-def]
+    return Room(
+        np.empty(active, dtype),
+        np.empty(active, dtype),
+        np.empty(active, dtype),
+        np.empty(active, np.uint64),
+        np.empty(active, np.uint64),
+        np.empty(active, np.int64),
+        np.empty(active, np.int64),
+        np.empty(count, np.int64),
+    )
 
-    ``codes`` and ``spare`` (M,) are room for sorting.
+
+@inlined
+def sort_pieces(a, w, low, high, keys, anchors, room):  # type: ignore[no-untyped-def]
+    """Fill each piece's key, the last one's being +∞, and anchor, and the room's ``order`` and ``always``.
+
+    The entries are from ``low`` to ``high``. Returns how many filters of each of the two there are; there is one piece
+    more than keys among the entries.
     """
-    count = len(order)
-    crossings, unsorted = np.empty(count, keys.dtype), np.empty(count, keys.dtype)
-    for n in range(count):
+    active = len(room.order)
+    crossings, unsorted = room.crossings, room.unsorted
+    for n in range(active):
         exact = -a[n] / w[n]
         crossings[n] = exact
         unsorted[n] = crossings[n]
         if crossings[n] < exact or (crossings[n] == exact and w[n] > 0 and exact < np.inf):
             unsorted[n] = next_up(crossings[n])
-    argsort(unsorted, order, codes, spare)
-    left = -np.inf
-    for piece in range(count):
-        right = crossings[order[piece]]
-        keys[piece], anchors[piece] = unsorted[order[piece]], max(left, min(0.0, right))
-        left = right
-    keys[count], anchors[count] = np.inf, max(left, 0.0)
+    inside = always = 0
+    left, right = keys.dtype.type(-np.inf), keys.dtype.type(np.inf)  # the nearest breakpoints beyond the entries
+    for n in range(active):  # stores and sums without branches: on which side a key lies is anyone's guess
+        key, crossing = unsorted[n], crossings[n]
+        room.places[inside], room.inside[inside], room.always[always] = n, key, n
+        inside += (key > low) & (key <= high)
+        always += (key <= low) if w[n] > 0 else (key > high)
+        left = max(left, crossing if key <= low else left)
+        right = min(right, crossing if key > high else right)
+    for n in range(active, len(a)):
+        room.always[always] = n
+        always += a[n] > 0
+    argsort(room.inside[:inside], room.order, room.codes, room.spare)
+    for piece in range(inside):
+        n = room.places[room.order[piece]]
+        room.order[piece] = n
+        keys[piece], anchors[piece] = unsorted[n], left
+        left = max(left, crossings[n])
+    keys[inside], anchors[inside] = np.inf, max(left, min(0.0, right))
+    for piece in range(inside - 1, -1, -1):
+        right = min(right, crossings[room.order[piece]])
+        anchors[piece] = max(anchors[piece], min(0.0, right))
+    return inside, always
 
 
 @inlined
-def tabulate_squares(a, w, order, anchors, squares):  # type: ignore[no-untyped-def]
-    """Fill ``squares`` (M + 1, 3) with c such that ‖u(x)‖² = c0 + c1 y + c2 y², y = x − anchor.
+def grid_for(bound):  # type: ignore[no-untyped-def]
+    """A number whose last bit is the step of a grid on which sums of terms with Σ|term| <= bound are exact."""
+    return math.ldexp(3.0, math.frexp(bound)[1])
 
-    The filters after the M sorted ones have w = 0 and are constants.
-    """
-    count = len(order)
+
+@inlined
+def _rounded(number, grid):  # type: ignore[no-untyped-def]
+    return (number + grid) - grid
+
+
+@inlined
+def tabulate_squares(a, w, order, always, anchors, squares):  # type: ignore[no-untyped-def]
+    """Fill ``squares`` (M + 1, 3) with c such that ‖u(x)‖² = c0 + c1 y + c2 y², y = x − anchor."""
     aa = aw = ww = 0.0
-    for piece in range(count, -1, -1):
-        squares[piece, 0], squares[piece, 1], squares[piece, 2] = aa, aw, ww
-        if piece:
-            n = order[piece - 1]
-            is_on = w[n] < 0  # a factor, not a branch: its sign is anyone's guess
-            aa, aw, ww = aa + a[n] * a[n] * is_on, aw + a[n] * w[n] * is_on, ww + w[n] * w[n] * is_on
+    for n in range(len(a)):
+        aa, aw, ww = aa + a[n] * a[n], aw + abs(a[n] * w[n]), ww + w[n] * w[n]
+    of_aa, of_aw, of_ww = grid_for(aa), grid_for(aw), grid_for(ww)
     aa = aw = ww = 0.0
-    for n in range(count, len(a)):
-        aa += max(a[n], 0.0) ** 2
-    for piece in range(count + 1):
+    for n in always:
+        aa += _rounded(a[n] * a[n], of_aa)
+        aw += _rounded(a[n] * w[n], of_aw)
+        ww += _rounded(w[n] * w[n], of_ww)
+    for n in order:
+        is_on = w[n] < 0
+        aa += is_on * _rounded(a[n] * a[n], of_aa)
+        aw += is_on * _rounded(a[n] * w[n], of_aw)
+        ww += is_on * _rounded(w[n] * w[n], of_ww)
+    for piece in range(len(order) + 1):
         anchor = anchors[piece]
-        all_aa, all_aw, all_ww = aa + squares[piece, 0], aw + squares[piece, 1], ww + squares[piece, 2]
-        squares[piece, 0] = all_aa + anchor * (2 * all_aw + anchor * all_ww)
-        squares[piece, 1] = 2 * (all_aw + anchor * all_ww)
-        squares[piece, 2] = all_ww
-        if piece < count:
+        squares[piece, 0] = aa + anchor * (2 * aw + anchor * ww)
+        squares[piece, 1] = 2 * (aw + anchor * ww)
+        squares[piece, 2] = ww
+        if piece < len(order):
             n = order[piece]
-            is_on = w[n] > 0
-            aa, aw, ww = aa + a[n] * a[n] * is_on, aw + a[n] * w[n] * is_on, ww + w[n] * w[n] * is_on
+            sign = 1.0 if w[n] > 0 else -1.0
+            aa += sign * _rounded(a[n] * a[n], of_aa)
+            aw += sign * _rounded(a[n] * w[n], of_aw)
+            ww += sign * _rounded(w[n] * w[n], of_ww)
 
 
 @inlined
-def tabulate(a, w, order, anchors, weights, row, stride, lanes, sums, table, start, width):  # type: ignore[no-untyped-def]
+def tabulate(a, w, order, always, anchors, weights, row, stride, largest, lanes, table, start, width):  # type: ignore[no-untyped-def]
     """Fill ``table[start:]``, for each piece ``width`` values at its anchor and ``width`` slopes.
 
-    Filter n's weights are ``weights[row + n·stride:]``. Lanes beyond ``width`` are written over by what comes next.
+    Filter n's weights are ``weights[row + n·stride:]``, none above ``largest``. Lanes beyond ``width`` are written
+    over by what comes next.
     """
-    count = len(order)
-    pair = 2 * len(lanes)
-    intercept, slope = zeros(sums, lanes), zeros(sums, lanes)
-    later = BLOCK * pair  # where the suffix sums at the start of each block stand, behind one block's own
-    for piece in range(count, 0, -1):
-        if piece % BLOCK == 0:
-            _store_pair(sums, later + piece // BLOCK * pair, intercept, slope, len(lanes))
-        n = order[piece - 1]
-        intercept, slope = _with_filter(weights, row + n * stride, lanes, a[n], w[n], w[n] < 0, intercept, slope)
-
-    intercept, slope = zeros(sums, lanes), zeros(sums, lanes)
-    for n in range(count, len(a)):
-        intercept, slope = _with_filter(weights, row + n * stride, lanes, a[n], w[n], a[n] > 0, intercept, slope)
-    for block in range(0, count + 1, BLOCK):
-        end = min(block + BLOCK, count + 1)
-        falling_intercept, falling_slope = zeros(sums, lanes), zeros(sums, lanes)  # filters that turn off later
-        if end <= count:
-            at = later + end // BLOCK * pair
-            falling_intercept, falling_slope = load(sums, at, lanes), load(sums, at + len(lanes), lanes)
-        for piece in range(end - 1, block - 1, -1):
-            if piece < count:
-                n = order[piece]
-                falling_intercept, falling_slope = _with_filter(
-                    weights, row + n * stride, lanes, a[n], w[n], w[n] < 0, falling_intercept, falling_slope
-                )
-            _store_pair(sums, (piece - block) * pair, falling_intercept, falling_slope, len(lanes))
-        for piece in range(block, end):
-            at = (piece - block) * pair
-            all_intercepts = plus(intercept, load(sums, at, lanes))
-            all_slopes = plus(slope, load(sums, at + len(lanes), lanes))
-            value = times_plus(all_slopes, anchors[piece], all_intercepts)
-            _store_pair(table, start + piece * 2 * width, value, all_slopes, width)
-            if piece < count:
-                n = order[piece]
-                intercept, slope = _with_filter(
-                    weights, row + n * stride, lanes, a[n], w[n], w[n] > 0, intercept, slope
-                )
-
-
-@inlined
-def tabulate_slopes(a, w, order, weights, row, stride, lanes, table):  # type: ignore[no-untyped-def]
-    """Fill ``table`` with each piece's slopes alone."""
-    count = len(order)
-    falling = zeros(a, lanes)
-    for piece in range(count, -1, -1):
-        store(table, piece * len(lanes), falling)
-        if piece:
-            n = order[piece - 1]
-            falling = times_plus(widen(load(weights, row + n * stride, lanes)), w[n] * (w[n] < 0), falling)
-    rising = zeros(a, lanes)
-    for piece in range(count + 1):
-        at = piece * len(lanes)
-        store(table, at, plus(widen(load(table, at, lanes)), rising))
-        if piece < count:
+    sum_a = sum_w = 0.0
+    for n in range(len(a)):
+        sum_a, sum_w = sum_a + abs(a[n]), sum_w + abs(w[n])
+    of_intercept, of_slope = spread(grid_for(largest * sum_a), lanes), spread(grid_for(largest * sum_w), lanes)
+    intercept, slope = zeros(a, lanes), zeros(a, lanes)
+    for n in always:
+        weight = widen(load(weights, row + n * stride, lanes))
+        intercept = plus(intercept, _on_grid(weight, a[n], of_intercept))
+        slope = plus(slope, _on_grid(weight, w[n], of_slope))
+    for n in order:
+        is_on = w[n] < 0  # a factor, not a branch: its sign is anyone's guess
+        weight = widen(load(weights, row + n * stride, lanes))
+        intercept = plus(intercept, _on_grid(weight, is_on * a[n], of_intercept))
+        slope = plus(slope, _on_grid(weight, is_on * w[n], of_slope))
+    for piece in range(len(order) + 1):
+        _store_pair(table, start + piece * 2 * width, times_plus(slope, anchors[piece], intercept), slope, width)
+        if piece < len(order):
             n = order[piece]
-            rising = times_plus(widen(load(weights, row + n * stride, lanes)), w[n] * (w[n] > 0), rising)
+            sign = 1.0 if w[n] > 0 else -1.0
+            weight = widen(load(weights, row + n * stride, lanes))
+            intercept = plus(intercept, _on_grid(weight, sign * a[n], of_intercept))
+            slope = plus(slope, _on_grid(weight, sign * w[n], of_slope))
 
 
 @inlined
-def _with_filter(weights, at, lanes, a, w, is_on, intercept, slope):  # type: ignore[no-untyped-def]
-    """The running sums with one more filter, if it is on."""
-    weight = widen(load(weights, at, lanes))
-    return times_plus(weight, a * is_on, intercept), times_plus(weight, w * is_on, slope)
+def tabulate_slopes(w, order, always, weights, row, stride, largest, lanes, table):  # type: ignore[no-untyped-def]
+    """Fill ``table`` with each piece's slopes alone."""
+    sum_w = 0.0
+    for n in range(len(w)):
+        sum_w += abs(w[n])
+    grid = spread(grid_for(largest * sum_w), lanes)
+    slope = zeros(w, lanes)
+    for n in always:
+        slope = plus(slope, _on_grid(widen(load(weights, row + n * stride, lanes)), w[n], grid))
+    for n in order:
+        slope = plus(slope, _on_grid(widen(load(weights, row + n * stride, lanes)), min(w[n], 0.0), grid))
+    for piece in range(len(order) + 1):
+        store(table, piece * len(lanes), slope)
+        if piece < len(order):
+            n = order[piece]
+            slope = plus(slope, _on_grid(widen(load(weights, row + n * stride, lanes)), abs(w[n]), grid))
+
+
+@inlined
+def _on_grid(weight, factor, grid):  # type: ignore[no-untyped-def]
+    """weight · factor, rounded to the grid; what it is with the opposite sign is its opposite."""
+    return minus(times_plus(weight, factor, grid), grid)
 
 
 @inlined

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from capse.kernels.cpu.lanes import load, store, times_plus, zeros
+from capse.kernels.cpu.lanes import first, load, store, times, times_plus, total, widen, zeros
 from capse.kernels.cpu.loops import inlined
 
 VOTES, LINEAR, LENGTH, PAPER, RELEASED = 0, 1, 2, 3, 4  # VOTES: no score, but the vectors themselves
@@ -41,9 +41,9 @@ def read_out(vectors, k, d, stride, lanes, form, results):  # type: ignore[no-un
             continue
         if form.routing > 1:
             _route(vectors, start, d, stride // k, lanes, form, couplings, routed, outputs)
-            square = _squared_length(routed, 0, d)
+            square = _squared_length(routed, 0, d, lanes)
         else:
-            square = _squared_length(vectors, start, d) * form.scale * form.scale
+            square = _squared_length(vectors, start, d, lanes) * form.scale * form.scale
         if form.kind == LENGTH:
             results[place] = math.sqrt(square)
         elif form.kind == PAPER:
@@ -74,10 +74,11 @@ def squash_factor(square, epsilon):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _squared_length(vectors, start, d):  # type: ignore[no-untyped-def]
+def _squared_length(vectors, start, d, lanes):  # type: ignore[no-untyped-def]
     square = 0.0
-    for c in range(start, start + d):
-        square += np.float64(vectors[c]) * np.float64(vectors[c])
+    for lane in range(0, d, len(lanes)):
+        numbers = widen(first(load(vectors, start + lane, lanes), d - lane))
+        square += total(times(numbers, numbers))
     return square
 
 
@@ -107,6 +108,6 @@ def _route(votes, start, d, width, lanes, form, couplings, routed, outputs):  # 
             for i in range(len(couplings)):
                 weighted = times_plus(load(votes, start + i * width + lane, lanes), couplings[i], weighted)
             store(routed, lane, weighted)
-        factor = squash_factor(_squared_length(routed, 0, d), form.epsilon)
+        factor = squash_factor(_squared_length(routed, 0, d, lanes), form.epsilon)
         for c in range(d):
             outputs[c] += routed[c] * factor

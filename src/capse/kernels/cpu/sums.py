@@ -92,36 +92,36 @@ def _add_pair(sums, at, first, second, lanes):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def hand_out(a, w, order, anchors, sums, lanes, room, weights, d, of_weights, of_a, of_w):  # type: ignore[no-untyped-def]
+def hand_out(a, w, order, always, anchors, sums, lanes, room, weights, d, of_weights, of_a, of_w):  # type: ignore[no-untyped-def]
     """Give every filter the sums over the pieces in which it is on.
 
-    They are laid out by filter first, in ``room``: filters, then, are not visited in the order of their keys, and what
-    depends on their signs is an address and not a branch.
+    They are laid out in ``room`` first, so that what depends on a filter's sign is an address and not a branch.
     """
-    count, pair, nobody = len(order), 2 * len(lanes), len(a)
+    count, pair = len(order), 2 * len(lanes)
+    nobody = count * pair
     sum_, moment = zeros(a, lanes), zeros(a, lanes)
     for piece in range(count):
         sum_, moment = _with_piece(sums, piece, anchors[piece], lanes, sum_, moment)
-        n = order[piece]
-        _store_pair(room, (n if w[n] < 0 else nobody) * pair, sum_, moment, lanes)
+        _store_pair(room, piece * pair if w[order[piece]] < 0 else nobody, sum_, moment, lanes)
     sum_, moment = _with_piece(sums, count, anchors[count], lanes, sum_, moment)
-    for n in range(count, len(a)):
-        on = 1.0 * (a[n] > 0)
-        _store_pair(
-            room, n * pair, times_plus(sum_, on, zeros(a, lanes)), times_plus(moment, on, zeros(a, lanes)), lanes
-        )
+    for n in always:
+        _give(n, a, w, sum_, moment, lanes, weights, d, of_weights, of_a, of_w)
     sum_, moment = zeros(a, lanes), zeros(a, lanes)
-    for piece in range(count, 0, -1):
-        sum_, moment = _with_piece(sums, piece, anchors[piece], lanes, sum_, moment)
-        n = order[piece - 1]
-        _store_pair(room, (n if w[n] > 0 else nobody) * pair, sum_, moment, lanes)
-    for n in range(len(a)):
-        at = n * d
-        weight = widen(load(weights, at, lanes))
-        sum_, moment = load(room, n * pair, lanes), load(room, n * pair + len(lanes), lanes)
-        of_a[n] += total(times(weight, sum_))
-        of_w[n] += total(times(weight, moment))
-        store(of_weights, at, times_plus(sum_, a[n], times_plus(moment, w[n], load(of_weights, at, lanes))))
+    for piece in range(count - 1, -1, -1):
+        sum_, moment = _with_piece(sums, piece + 1, anchors[piece + 1], lanes, sum_, moment)
+        _store_pair(room, piece * pair if w[order[piece]] > 0 else nobody, sum_, moment, lanes)
+    for piece in range(count):
+        sum_, moment = load(room, piece * pair, lanes), load(room, piece * pair + len(lanes), lanes)
+        _give(order[piece], a, w, sum_, moment, lanes, weights, d, of_weights, of_a, of_w)
+
+
+@inlined
+def _give(n, a, w, sum_, moment, lanes, weights, d, of_weights, of_a, of_w):  # type: ignore[no-untyped-def]
+    at = n * d
+    weight = widen(load(weights, at, lanes))
+    of_a[n] += total(times(weight, sum_))
+    of_w[n] += total(times(weight, moment))
+    store(of_weights, at, times_plus(sum_, a[n], times_plus(moment, w[n], load(of_weights, at, lanes))))
 
 
 @inlined
@@ -134,28 +134,26 @@ def _with_piece(sums, piece, anchor, lanes, sum_, moment):  # type: ignore[no-un
 
 
 @inlined
-def hand_out_squares(a, w, order, anchors, sums, of_a, of_w):  # type: ignore[no-untyped-def]
+def hand_out_squares(a, w, order, always, anchors, sums, of_a, of_w):  # type: ignore[no-untyped-def]
     """What the squared lengths add to that: ∂q/∂a_n = 2 relu(a_n + w_n x), ∂q/∂w_n = x times as much."""
     count = len(order)
     s0 = s1 = s2 = 0.0
-    for piece in range(count + 1):
+    for piece in range(count):
         s0, s1, s2 = _with_squares(sums, piece, anchors[piece], s0, s1, s2)
-        if piece < count:
-            n = order[piece]
-            if w[n] < 0:
-                of_a[n] += 2 * (a[n] * s0 + w[n] * s1)
-                of_w[n] += 2 * (a[n] * s1 + w[n] * s2)
-    for n in range(count, len(a)):
-        if a[n] > 0:
-            of_a[n] += 2 * a[n] * s0
-            of_w[n] += 2 * a[n] * s1
+        _give_squares(order[piece], a, w, s0, s1, s2, w[order[piece]] < 0, of_a, of_w)
+    s0, s1, s2 = _with_squares(sums, count, anchors[count], s0, s1, s2)
+    for n in always:
+        _give_squares(n, a, w, s0, s1, s2, True, of_a, of_w)
     s0 = s1 = s2 = 0.0
-    for piece in range(count, 0, -1):
-        s0, s1, s2 = _with_squares(sums, piece, anchors[piece], s0, s1, s2)
-        n = order[piece - 1]
-        if w[n] > 0:
-            of_a[n] += 2 * (a[n] * s0 + w[n] * s1)
-            of_w[n] += 2 * (a[n] * s1 + w[n] * s2)
+    for piece in range(count - 1, -1, -1):
+        s0, s1, s2 = _with_squares(sums, piece + 1, anchors[piece + 1], s0, s1, s2)
+        _give_squares(order[piece], a, w, s0, s1, s2, w[order[piece]] > 0, of_a, of_w)
+
+
+@inlined
+def _give_squares(n, a, w, s0, s1, s2, is_on, of_a, of_w):  # type: ignore[no-untyped-def]
+    of_a[n] += 2 * is_on * (a[n] * s0 + w[n] * s1)
+    of_w[n] += 2 * is_on * (a[n] * s1 + w[n] * s2)
 
 
 @inlined

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from capse.kernels.cpu.columns import ENTRIES, Columns
-from capse.kernels.cpu.lanes import count_below, load, plus, store, times_plus
+from capse.kernels.cpu.lanes import count_below, load, plus, prefetch, store, times_plus
 from capse.kernels.cpu.loops import cached, inlined
-from capse.kernels.cpu.pieces import BLOCK, sort_pieces, tabulate, tabulate_squares
+from capse.kernels.cpu.pieces import room_for, sort_pieces, tabulate, tabulate_squares
 from capse.kernels.cpu.readout import Form, read_out, squash_factor
 from capse.kernels.cpu.sorting import ONE
 from capse.kernels.threads import in_threads
@@ -27,6 +27,7 @@ Floats = npt.NDArray[np.floating[Any]]
 
 WIDE = 16  # lanes in which vectors are added up; a vector of one number has one lane
 CACHE_LINE = 64  # bytes
+LINE = np.uint64(16)  # float32s in it, or half as many places
 
 
 class Known(NamedTuple):
@@ -48,12 +49,14 @@ class Filters(NamedTuple):
     bias: npt.NDArray[np.float64]
     active: int
     weights: Floats  # W_i transposed, (k, N, d), flat, and WIDE floats of any value behind them
+    largest: npt.NDArray[np.float64]  # of each |W_i|, (k,)
     d: int
 
 
 class Tables(NamedTuple):
     """The pieces of one query's k dimensions."""
 
+    counts: npt.NDArray[np.int64]  # how many there are, at most M + 1, (k,)
     keys: Floats  # (k, M + 1)
     anchors: Floats  # (k, M + 1)
     rows: Floats  # flat: by dimension, group of WIDE lanes and piece, the values and the slopes
@@ -89,6 +92,7 @@ def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, fo
     k, pieces, d = known.first.shape[1], filters.active + 1, filters.d
     dtype = results.dtype
     tables = Tables(
+        np.empty(k, np.int64),
         np.empty((k, pieces), dtype),
         np.empty((k, pieces), dtype),
         np.empty(k * pieces * 2 * d + len(lanes), dtype),
@@ -100,7 +104,7 @@ def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, fo
     vectors = aligned(size * stride, dtype)
     for item in range(share, len(results) * parts, shares):
         query, part = item // parts, item % parts
-        _tabulate_query(known.first[query], known.second[query], filters, lanes, tables, squares)
+        _tabulate_query(known.first[query], known.second[query], filters, columns.ranges, lanes, tables, squares)
         for tile in range(tiles * part // parts, tiles * (part + 1) // parts):
             tile_results = results[query, tile * size * each : (tile + 1) * size * each]
             count = len(tile_results) // each
@@ -112,21 +116,22 @@ def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, fo
 
 
 @inlined
-def _tabulate_query(first, second, filters, lanes, tables, squares):  # type: ignore[no-untyped-def]
-    count, d, w = len(filters.bias), filters.d, filters.of_candidate
+def _tabulate_query(first, second, filters, ranges, lanes, tables, squares):  # type: ignore[no-untyped-def]
+    count, d, w, weights = len(filters.bias), filters.d, filters.of_candidate, filters.weights
     a = np.empty(count)
-    order = np.empty(filters.active, np.int64)
-    codes, spare = np.empty(filters.active, np.uint64), np.empty(filters.active, np.uint64)
-    sums = np.empty((BLOCK + count // BLOCK + 1) * 2 * len(lanes))
+    room = room_for(count, filters.active, tables.keys.dtype)
     for i in range(len(first)):
         known_part(first[i], second[i], filters, a)
         keys, anchors = tables.keys[i], tables.anchors[i]
-        sort_pieces(a, w, keys, anchors, order, codes, spare)
+        inside, always = sort_pieces(a, w, ranges[i, 0], ranges[i, 1], keys, anchors, room)
+        tables.counts[i] = inside + 1
+        order, constant = room.order[:inside], room.always[:always]
         if squares is not None:
-            tabulate_squares(a, w, order, anchors, squares[i])
+            tabulate_squares(a, w, order, constant, anchors, squares[i])
         for lane in range(0, d, len(lanes)):
             row, start, width = i * count * d + lane, (i * d + lane) * 2 * len(keys), min(len(lanes), d - lane)
-            tabulate(a, w, order, anchors, filters.weights, row, d, lanes, sums, tables.rows, start, width)
+            largest = filters.largest[i]
+            tabulate(a, w, order, constant, anchors, weights, row, d, largest, lanes, tables.rows, start, width)
 
 
 @inlined
@@ -148,10 +153,12 @@ def known_part(first, second, filters, a):  # type: ignore[no-untyped-def]
 def _add_dimensions(entries, places, count, tables, squares, d, lanes, form, vectors, stride):  # type: ignore[no-untyped-def]
     """Sum the k dimensions' vectors of a tile's candidates, or with routing keep each, ``stride`` per candidate."""
     k, pieces = tables.keys.shape
-    ends = np.empty(pieces, np.int64)
+    room = np.empty(pieces, np.int64)
     factors = None if squares is None else np.empty(count, vectors.dtype)
     for i in range(k):
-        locate(entries[i], count, tables.keys[i], ends)
+        upcoming = entries[min(i + 1, k - 1)], places[min(i + 1, k - 1)]
+        ends = room[: tables.counts[i]]
+        locate(entries[i], count, tables.keys[i, : len(ends)], ends)
         if squares is not None:
             squared_lengths(entries[i], ends, tables.anchors[i], squares[i], factors)
             _squash_factors(factors, form.epsilon)
@@ -171,6 +178,7 @@ def _add_dimensions(entries, places, count, tables, squares, d, lanes, form, vec
                 vectors,
                 np.uint64(stride),
                 np.uint64(offset),
+                upcoming,
             )
 
 
@@ -212,12 +220,21 @@ def _squash_factors(lengths, epsilon):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _add(entries, places, ends, anchors, factors, rows, start, width, lanes, vectors, stride, offset):  # type: ignore[no-untyped-def]
-    """Add one dimension's ``width`` numbers to ``vectors[place·stride + offset:]`` for each candidate of a tile."""
-    position = np.uint64(0)
+def _add(entries, places, ends, anchors, factors, rows, start, width, lanes, vectors, stride, offset, upcoming):  # type: ignore[no-untyped-def]
+    """Add one dimension's ``width`` numbers to ``vectors[place·stride + offset:]`` for each candidate of a tile.
+
+    On the way, the ``upcoming`` column is brought nearer: `locate` would have to wait for it.
+    """
+    next_entries, next_places = upcoming
+    position = fetched = np.uint64(0)
     for piece in range(len(ends)):
         end, anchor, row = np.uint64(ends[piece]), anchors[piece], start + piece * 2 * width
         value, slope = load(rows, row, lanes), load(rows, row + width, lanes)
+        while fetched < end:
+            prefetch(next_entries, fetched)
+            prefetch(next_entries, fetched + LINE)
+            prefetch(next_places, fetched)
+            fetched += LINE + LINE
         while position < end:
             at = np.uint64(places[position]) * stride + offset
             vector = times_plus(slope, entries[position] - anchor, value)
