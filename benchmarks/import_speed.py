@@ -29,11 +29,11 @@ def run(triples: int = 10_000_000, seed: int = 0) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         source, folder = Path(scratch, "triples.tsv"), Path(scratch, "graph")
         maker = "import sys; from benchmarks.import_speed import make; make(sys.argv[1], *map(int, sys.argv[2:]))"
-        _measure(maker, source, triples, seed)
-        imported = _measure(
+        measure(maker, source, triples, seed)
+        imported = measure(
             "from capse.cli.data import app; app()", "import", source, "--out", folder, "--valid", 0.1, "--test", 0.1
         )
-        loaded = _measure("import sys; from capse.graph import load_graph; load_graph(sys.argv[1])", folder)
+        loaded = measure("import sys; from capse.graph import load_graph; load_graph(sys.argv[1])", folder)
         return {
             "triples": triples,
             "file_mib": source.stat().st_size / 2**20,
@@ -73,7 +73,8 @@ def _labels(prefix: str, numbers: np.typing.NDArray[np.int64]) -> list[str]:
     return [prefix + label.decode() for label in np.ascontiguousarray(digits).view("S5").ravel().tolist()]
 
 
-def _measure(code: str, *arguments: object) -> dict[str, float]:
+def measure(code: str, *arguments: object) -> dict[str, float]:
+    """Run Python code in a process of its own; its seconds and its peak of memory."""
     start = time.perf_counter()
     child = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], cwd=Path(__file__).parents[1])
     _, status, usage = os.wait4(child.pid, 0)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from capse.errors import MissingExtraError, StorageError, UnknownNameError
+from capse.search.ingest.spark import spark_backend
 
 ENGINES = ("duckdb", "spark")
 
@@ -60,19 +61,14 @@ def open_engine(name: str, scratch: Path, memory_gib: float) -> Iterator[Engine]
     """An engine by name; it is closed at the end."""
     if name not in ENGINES:
         raise UnknownNameError("engine", name, ENGINES, f"choose from {', '.join(ENGINES)}")
-    backend = _duckdb(scratch, memory_gib) if name == "duckdb" else _spark(scratch)
     try:
-        with warnings.catch_warnings():
-            # Ibis 12 calls what DuckDB 2 has renamed.
-            warnings.filterwarnings("ignore", category=DeprecationWarning, message="fetch_arrow_table")
+        with _duckdb(scratch, memory_gib) if name == "duckdb" else spark_backend(scratch) as backend:
             yield Engine(backend, scratch)
     except Exception as error:
         meant = _meaning(error)
         if meant is None:
             raise
         raise meant from error
-    finally:
-        backend.disconnect()
 
 
 def _meaning(error: Exception) -> BaseException | None:
@@ -85,31 +81,24 @@ def _meaning(error: Exception) -> BaseException | None:
     return None
 
 
-def _duckdb(scratch: Path, memory_gib: float) -> Any:
+@contextmanager
+def _duckdb(scratch: Path, memory_gib: float) -> Iterator[Any]:
     try:
         import duckdb  # noqa: F401
         import ibis
     except ImportError as error:
         raise MissingExtraError("ingesting a log", "search") from error
-    return ibis.duckdb.connect(
-        threads=os.cpu_count() or 1,
-        memory_limit=f"{memory_gib}GiB",
-        temp_directory=str(scratch / "spill"),
-        preserve_insertion_order=False,
-    )
-
-
-def _spark(scratch: Path) -> Any:
-    try:
-        import ibis
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingExtraError("--engine spark", "spark") from error
-    session = (
-        SparkSession.builder.appName("capse search ingest")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.local.dir", str(scratch / "spill"))
-        .config("spark.ui.enabled", "false")
-        .getOrCreate()
-    )
-    return ibis.pyspark.connect(session)
+    with warnings.catch_warnings():
+        # Ibis 12 calls what DuckDB 2 has renamed.
+        warnings.filterwarnings("ignore", category=DeprecationWarning, message="fetch_arrow_table")
+        backend = ibis.duckdb.connect(
+            threads=os.cpu_count() or 1,
+            memory_limit=f"{memory_gib}GiB",
+            temp_directory=str(scratch / "spill"),
+            preserve_insertion_order=False,
+            enable_progress_bar=False,  # or DuckDB draws one on standard output
+        )
+        try:
+            yield backend
+        finally:
+            backend.disconnect()

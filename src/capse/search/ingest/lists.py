@@ -17,6 +17,7 @@ COPY = "copy"
 HEAD = ["impression", "time", "user", "session", "query", "split"]
 SPLIT_NAMES = {"train": "train", "valid": "valid", "dev": "valid", "validation": "valid", "test": "test"}
 KEPT = ibis.null("string")
+LAST_POSITION = 2**31 - 1  # that a log can hold
 
 
 def absent(column: Any) -> Any:
@@ -69,6 +70,7 @@ def rows_of(results: Any, heads: Any, settings: IngestSettings, first_position: 
             (rows.head_fate.notnull(), rows.head_fate),
             (absent(rows.document), "missing document"),
             (rows.position.fill_null(0) < 1, "position missing or below 1"),
+            (rows.position > LAST_POSITION, "position beyond all lists"),
             else_=KEPT,
         ),
     )
