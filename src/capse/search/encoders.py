@@ -99,7 +99,14 @@ def _sentence_transformer(name: str) -> Callable[[list[str]], Any]:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise MissingExtraError(f"the encoder {_SENTENCE_TRANSFORMERS}:{name}", "encoders") from error
-    model = SentenceTransformer(name)
+    try:
+        model = SentenceTransformer(name)
+    except (OSError, ValueError) as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SettingsError(
+            f"the model {name!r} of {_SENTENCE_TRANSFORMERS} cannot be loaded ({said})",
+            "name a model of its hub, or a folder with one",
+        ) from error
     return lambda texts: model.encode(texts, show_progress_bar=False)
 
 

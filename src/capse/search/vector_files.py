@@ -96,7 +96,8 @@ def _read_lines(path: Path) -> VectorTable:
     for number, line in _lines(path):
         label, *numbers = line.split()
         try:
-            vector = np.array(numbers, np.float32)
+            with np.errstate(over="ignore"):  # infinite, which is found below
+                vector = np.array(numbers, np.float32)
         except ValueError as error:
             raise DataError(f"{path}, line {number}: {label!r} is not followed by numbers", _REMEDY) from error
         if vectors and len(vector) != len(vectors[0]):

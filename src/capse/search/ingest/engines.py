@@ -96,9 +96,9 @@ def _duckdb(scratch: Path, memory_gib: float) -> Iterator[Any]:
             memory_limit=f"{memory_gib}GiB",
             temp_directory=str(scratch / "spill"),
             preserve_insertion_order=False,
-            enable_progress_bar=False,  # or DuckDB draws one on standard output
         )
         try:
+            backend.raw_sql("SET enable_progress_bar = false")  # or DuckDB draws one on standard output
             yield backend
         finally:
             backend.disconnect()

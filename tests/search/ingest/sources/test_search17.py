@@ -90,7 +90,7 @@ def test_lists_longer_than_ten_are_reported(folder: Path, staged: Callable) -> N
 
 
 def test_vectors_are_kept_with_the_log(folder: Path, tmp_path: Path) -> None:
-    (folder / "user2vec.3.init").write_text("u-1-10 2.0E-4 0.5 0.25\nu-1-11 1 2\nu-1-12 1 x 3\nu-1-13 1 nan 3\n")
+    (folder / "user2vec.3.init").write_text("u-1-10 2.0E-4 0.5 0.25\nu-1-11 1 2\nu-1-12 1 x 3\nu-1-13 1 1e99 3\n")
     (folder / "doc2vec.3.init").write_text("d-4 1 2 3\nd-5 4 5 6\n")
     report = ingest(folder, tmp_path / "log")
     users = pq.read_table(tmp_path / "log/vectors/users.parquet")

@@ -150,7 +150,8 @@ def _vectors(path: Path, staging: Staging) -> Iterator[tuple[str, Vector]]:
         text = line.decode("utf-8", "replace").strip()
         label, *numbers = text.split()
         try:
-            vector = np.array(numbers, np.float32)
+            with np.errstate(over="ignore"):  # infinite, which is found below
+                vector = np.array(numbers, np.float32)
         except ValueError:
             staging.reject(path.name, number, "a vector that is not all numbers", text)
             continue
