@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,19 +100,32 @@ class SP:
     def load(cls, folder: str | Path, rankers: Mapping[str, Ranker] | None = None) -> SP:
         """A saved ranker, given again the rankers that it was fitted with. Nothing in the folder is executed."""
         folder, rankers = Path(folder), dict(rankers or {})
-        path = folder / DESCRIPTION
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            name, groups = str(content["name"]), tuple(map(str, content["groups"]))
-            needed, has = list(content["rankers"]), {key: bool(content[key]) for key in (VECTORS, ANONYMOUS)}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path} is not a saved ranker", "train it again") from error
+        content, needed = _description(folder), ranker_names(folder)
+        name, groups = str(content["name"]), tuple(map(str, content["groups"]))
+        has = {key: bool(content[key]) for key in (VECTORS, ANONYMOUS)}
         if list(rankers) != needed:
-            remedy = "give it the same again"
-            raise SettingsError(f"the ranker {path} was fitted with {', '.join(needed) or 'no other ranker'}", remedy)
+            fitted_with = ", ".join(needed) or "no other ranker"
+            raise SettingsError(f"the ranker in {folder} was fitted with {fitted_with}", "give it the same again")
         space = VectorSpace.load(folder / VECTORS) if has[VECTORS] else None
         anonymous = LambdaMART.load(folder, ANONYMOUS) if has[ANONYMOUS] else None
         return cls(LambdaMART.load(folder), anonymous, groups, space, rankers, name)
+
+
+def ranker_names(folder: str | Path) -> list[str]:
+    """The other rankers that a saved one was fitted with."""
+    return [str(label) for label in _description(Path(folder))["rankers"]]
+
+
+def _description(folder: Path) -> Mapping[str, Any]:
+    path = folder / DESCRIPTION
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        kinds = {"name": str, "groups": list, "rankers": list, VECTORS: bool, ANONYMOUS: bool}
+        if not all(isinstance(content[key], kind) for key, kind in kinds.items()):
+            raise TypeError(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path} is not a saved ranker", "train it again") from error
+    return dict(content)
 
 
 def score_columns(scores: Mapping[str, Float64s], lengths: Int64s) -> FeatureTable:

@@ -17,7 +17,8 @@ def train(
     out: Annotated[Path, typer.Option(help="The run folder to write.")],
     recipe: Annotated[str | None, typer.Argument(help="A YAML file or the name of a shipped search recipe.")] = None,
     method: Annotated[
-        str | None, typer.Option(help="capse, convkb or transe; its shipped recipe is used if none is given.")
+        str | None,
+        typer.Option(help="capse, convkb, transe, sp or blend; its shipped recipe is used if none is given."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -27,15 +28,22 @@ def train(
 ) -> None:
     """Train CapsE, ConvKB or TransE on (query, user, document): what was clicked against what was shown beside it.
 
+    SP is trees over features of text, clicks and topics, the blend SP with CapsE's score among its features; both are
+    for evaluation, and are not resumed.
+
     The run holds all that re-ranking needs, the documents' vectors included. Ctrl-C stops cleanly; --resume goes on and
     ends with the same weights as if nothing had happened.
     """
     from capse.cli.search.progress import ListProgress
     from capse.experiments.search.fit import fit_search
     from capse.experiments.search.recipe import load_search_recipe
+    from capse.experiments.search.trees import TREES
     from capse.runs.folder import RunFolder
     from capse.search.ingest import open_log
 
+    if method in TREES:
+        _grow(method, log, out, recipe, settings, resume)
+        return
     run = RunFolder(out)
     if resume and run.recipe.is_file() and recipe is None and method is None:
         resolved = load_search_recipe(run.recipe, overrides=settings)
@@ -51,4 +59,23 @@ def train(
         else:
             typer.echo("stopped before the training began", err=True)
         raise typer.Exit(130) from None
+    typer.echo(str(out))
+
+
+def _grow(method: str, log: Path, out: Path, recipe: str | None, settings: list[str] | None, resume: bool) -> None:
+    from capse.cli.search.progress import ListProgress
+    from capse.errors import SettingsError
+    from capse.experiments.search.choice import Choice
+    from capse.experiments.search.trees import fit_trees, save_trees
+    from capse.runs.atomic import check_free
+    from capse.search.ingest import open_log
+
+    if resume:
+        raise SettingsError(f"--resume is given with --method {method}", "train it anew, with another --out")
+    check_free(out)
+    choice = Choice(method, recipe=recipe, overrides=settings or [])
+    inside = choice.resolved if method == "blend" else None
+    with ListProgress(choice.epochs, "mrr") as progress:
+        trees = fit_trees(open_log(log), method, inside.training.seed if inside else 0, inside, progress)
+    save_trees(trees, out, inside)
     typer.echo(str(out))

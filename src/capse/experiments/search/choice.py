@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from capse.errors import SettingsError, UnknownNameError
 from capse.experiments.fit import Listener
-from capse.experiments.search.methods import baseline, fit_blend_of, fit_sp
+from capse.experiments.search.methods import baseline
 from capse.experiments.search.neural import ranker_of, train_ranker
 from capse.experiments.search.recipe import SearchRecipe, load_search_recipe
+from capse.experiments.search.trees import TREES, fit_trees, inside_of, load_trees
 from capse.runs.folder import RunFolder
 from capse.search.lists import Ranker
 from capse.search.log import SearchLog
@@ -24,7 +25,7 @@ ALL = (*UNTRAINED, "sp", *METHODS, "blend")
 class Choice:
     """One of ``ALL``; ``recipe`` and ``overrides`` are for a neural method, or for the one inside the blend (CapsE).
 
-    With a ``run`` of a neural method nothing is trained. ``seed`` takes the place of the recipe's.
+    With a ``run`` nothing is trained. ``seed`` takes the place of the recipe's.
     """
 
     method: str
@@ -36,8 +37,9 @@ class Choice:
     def __post_init__(self) -> None:
         if self.method not in ALL:
             raise UnknownNameError("method", self.method, ALL, f"choose from {', '.join(ALL)}")
-        if self.run is not None and self.method not in METHODS:
-            raise SettingsError(f"--run is given with --method {self.method}", f"runs are of {', '.join(METHODS)}")
+        if self.run is not None and self.method in UNTRAINED:
+            remedy = f"runs are of {', '.join((*METHODS, *TREES))}"
+            raise SettingsError(f"--run is given with --method {self.method}", remedy)
         if self.run is not None and (self.recipe or self.overrides or self.seed is not None):
             raise SettingsError("a run is given, and settings to train one too", "give either")
         if (self.recipe or self.overrides) and self.method not in (*METHODS, "blend"):
@@ -56,19 +58,24 @@ class Choice:
 
     @property
     def epochs(self) -> int:
-        return self.resolved.training.epochs if self.method in (*METHODS, "blend") else 0
+        trained = self.method in METHODS or (self.method == "blend" and self.run is None)
+        return self.resolved.training.epochs if trained else 0
 
     def anew(self) -> Choice:
         """The same method, to be trained whether there is a run or not."""
-        return self if self.run is None else replace(self, run=None, recipe=self.run / "recipe.yaml")
+        if self.run is None or self.method == "sp":
+            return replace(self, run=None)
+        return replace(
+            self, run=None, recipe=(inside_of(self.run) if self.method == "blend" else self.run) / "recipe.yaml"
+        )
 
     def ranker(self, log: SearchLog, listener: Listener | None = None) -> Ranker:
         """Train what needs training, on the training and validation periods of a log."""
         if self.method in UNTRAINED:
             return baseline(self.method)
-        if self.method == "sp":
-            return fit_sp(log, self.seed or 0)
         if self.run is not None:
-            return ranker_of(self.run, self.method)
-        train = partial(train_ranker, recipe=self.resolved, seed=self.seed, listener=listener)
-        return fit_blend_of(log, train, self.seed or 0) if self.method == "blend" else train(log)
+            return (load_trees if self.method in TREES else ranker_of)(self.run, self.method)
+        if self.method in TREES:
+            inside = self.resolved if self.method == "blend" else None
+            return fit_trees(log, self.method, self.seed or 0, inside, listener)
+        return train_ranker(log, self.resolved, self.seed, listener=listener)
