@@ -1,6 +1,6 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
-    python -m benchmarks [NAME ...]        names: import, training, evaluation, scoring, rerank, ingest
+    python -m benchmarks [NAME ...]        names: import, training, evaluation, scoring, rerank, ingest, store
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "scoring": "scoring_speed",
     "rerank": "rerank_speed",
     "ingest": "search_ingest_speed",
+    "store": "store_speed",
 }
 RESULTS = Path(__file__).parents[1] / "results"
 

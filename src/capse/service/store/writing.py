@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, bindparam, exc, func, insert, select, text, update
@@ -31,32 +31,41 @@ class _Result:
 class _Request:
     events: Sequence[Event]
     result: _Result | None = None  # set once it is on disk, or has failed
+    woken: threading.Event = field(default_factory=threading.Event)  # it is done, or is to write
 
 
 class Writer:
-    """Whoever comes first writes for all who came since the last transaction began; the others find it done."""
+    """Whoever comes while nobody writes, writes for all who wait, and then wakes one of those who came meanwhile."""
 
     def __init__(self, engine: Engine, fold: Fold, rule: Satisfaction) -> None:
         self._engine, self._fold, self._rule = engine, fold, rule
-        self._waiting: list[_Request] = []
-        self._writing, self._queueing = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()  # of the two below
+        self._waiting: list[_Request] = []  # the first of them is the one who writes next
+        self._occupied = False  # somebody writes or has been woken to write
 
     def add(self, new: Sequence[Event]) -> list[Outcome]:
         """Store events; they are on disk when this returns."""
         request = _Request(new)
-        with self._queueing:
+        with self._lock:
             self._waiting.append(request)
-        while request.result is None:  # more than once where the group was full before its turn
-            with self._writing:
-                if request.result is None:
-                    self._write_waiting()
+            writes, self._occupied = not self._occupied, True
+        try:
+            if not writes:
+                request.woken.wait()
+            if request.result is None:
+                self.write_waiting()
+        except BaseException:  # Ctrl-C while waiting: somebody else must write
+            self._withdraw(request)
+            raise
+        assert request.result is not None
         if request.result.error is not None:
             raise request.result.error
         assert request.result.outcomes is not None
         return request.result.outcomes
 
-    def _write_waiting(self) -> None:
-        with self._queueing:
+    def write_waiting(self) -> None:
+        """Write for all who wait, up to a limit, and appoint the next."""
+        with self._lock:
             size, count = 0, 0
             while count < len(self._waiting) and size < _GROUP:
                 size, count = size + len(self._waiting[count].events), count + 1
@@ -65,8 +74,24 @@ class Writer:
             results = self._write(group)
         except BaseException as error:  # whatever it is, nobody may wait for ever
             results = [_Result(error=error)] * len(group)
-        for request, result in zip(group, results, strict=True):
-            request.result = result
+        with self._lock:
+            self._appoint()
+            for request, result in zip(group, results, strict=True):
+                request.result = result
+                request.woken.set()
+
+    def _appoint(self) -> None:
+        self._occupied = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].woken.set()
+
+    def _withdraw(self, request: _Request) -> None:
+        with self._lock:
+            if request in self._waiting:
+                appointed = request.woken.is_set()
+                self._waiting.remove(request)
+                if appointed:
+                    self._appoint()
 
     def _write(self, group: list[_Request]) -> list[_Result]:
         for attempt in range(1, _ATTEMPTS + 1):

@@ -35,4 +35,5 @@ def upgrade() -> None:
         sa.Column("folded", sa.BigInteger),
     )
     op.create_index("events_of_user", "events", ["user", "number"])
-    op.create_index("events_of_click", "events", ["click"])
+    told = sa.text("click IS NOT NULL")
+    op.create_index("events_of_click", "events", ["click"], sqlite_where=told, postgresql_where=told)
