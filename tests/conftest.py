@@ -10,6 +10,9 @@ import numba
 import pytest
 import torch
 from hypothesis import Phase, settings
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from capse.graph.dataset import Graph
 
@@ -64,3 +67,30 @@ def real_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("CAPSE_DATA names no folder with wn18rr and fb15k-237")
     return Path(folder)
+
+
+class LiveFloats(TorchDispatchMode):
+    """Follows every tensor that an operation makes while it lives; ``peak`` is the most floats held at a time."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.own = {StorageWeakRef(tensor.untyped_storage()) for tensor in model.state_dict().values()}
+        self.sizes = {}
+        self.peak = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                reference = StorageWeakRef(tensor.untyped_storage())
+                if reference not in self.own:  # views of the model's tables and weights hold nothing new
+                    self.sizes[reference] = tensor.untyped_storage().nbytes() // 4
+        self.sizes = {reference: size for reference, size in self.sizes.items() if not reference.expired()}
+        self.peak = max(self.peak, sum(self.sizes.values()))
+        return result
+
+
+@pytest.fixture
+def live_floats() -> type[LiveFloats]:
+    """A context that measures what a model's answer holds beside the model."""
+    return LiveFloats

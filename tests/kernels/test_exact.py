@@ -79,6 +79,19 @@ def test_trained_models(trained, countries, name):
     assert_ranks_are_those_of_float64(trained(name), countries)
 
 
+@pytest.mark.parametrize("name", ["paper", "released", "convkb"])
+def test_scores_of_trained_models(trained, countries, name):
+    """Within 1e-5 of a question's largest score, and the true answer's the same among few as among all."""
+    model = trained(name)
+    heads, relations, tails = torch.from_numpy(countries.test[:50].astype(np.int64)).unbind(1)
+    with torch.no_grad(), forced("reference"):
+        exact = copy.deepcopy(model).double().score_tails(heads, relations)
+    with torch.no_grad(), forced("cpu"):
+        scores, few = model.score_tails(heads, relations), model.score_tails(heads, relations, tails)
+    assert ((scores - exact).abs() / exact.abs().amax(1, keepdim=True)).max() <= 1e-5
+    assert few.diagonal().equal(scores.gather(1, tails[:, None])[:, 0])
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_random_models(countries, name):
     assert_ranks_are_those_of_float64(random_model(name, countries), countries)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from capse.kernels import reference
 from capse.models import CapsESettings, ConvESettings, ConvKBSettings, base, build_model
@@ -32,33 +29,12 @@ def plain_formula(monkeypatch):
     monkeypatch.setenv("CAPSE_KERNEL", "reference")
 
 
-class LiveFloats(TorchDispatchMode):
-    """Follows every tensor that an operation makes while it lives; ``peak`` is the most floats held at a time."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.own = {StorageWeakRef(tensor.untyped_storage()) for tensor in model.state_dict().values()}
-        self.sizes = {}
-        self.peak = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, torch.Tensor):
-                reference = StorageWeakRef(tensor.untyped_storage())
-                if reference not in self.own:  # views of the model's tables and weights hold nothing new
-                    self.sizes[reference] = tensor.untyped_storage().nbytes() // 4
-        self.sizes = {reference: size for reference, size in self.sizes.items() if not reference.expired()}
-        self.peak = max(self.peak, sum(self.sizes.values()))
-        return result
-
-
-def measured(model):
+def measured(model, live_floats):
     """The peaks of scoring all tails and all heads."""
     queries, relations = torch.arange(BATCH), torch.arange(BATCH) % 3
     peaks = []
     for score in (lambda: model.score_tails(queries, relations), lambda: model.score_heads(relations, queries)):
-        with torch.no_grad(), LiveFloats(model) as live:
+        with torch.no_grad(), live_floats(model) as live:
             score()
         peaks.append(live.peak)
     return peaks
@@ -77,13 +53,13 @@ def test_scores_do_not_depend_on_the_workspace(make, monkeypatch, workspace):
 
 
 @pytest.mark.parametrize("name", CHUNKED)
-def test_memory_stays_within_the_workspace(monkeypatch, name):
+def test_memory_stays_within_the_workspace(monkeypatch, live_floats, name):
     """Whatever the number of candidates: the workspace, give or take a quarter, beside the scores themselves."""
     model = build_model(*CHUNKED[name], entities=ENTITIES, relations=3).eval()
     scores = 2 * BATCH * ENTITIES  # the chunks' and their concatenation
-    unbounded = max(measured(model))
+    unbounded = max(measured(model, live_floats))
     monkeypatch.setattr(base, "_WORKSPACE", WORKSPACE)
-    bounded = max(measured(model))
+    bounded = max(measured(model, live_floats))
     assert unbounded > 2 * WORKSPACE + scores, "without a bound this case would fit anyway"
     assert bounded <= 1.25 * WORKSPACE + scores
 

@@ -1,0 +1,54 @@
+"""Everything works where neither numba nor Triton is installed: slower, and with the same ranks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from capse.graph.benchmarks import EMBEDDED
+from capse.graph.dataset import load_graph
+from capse.graph.link_prediction import rank_split
+from capse.models import build_model, model_settings
+
+RANKS = """
+import json, sys
+{prepare}
+from capse.graph.benchmarks import EMBEDDED
+from capse.graph.dataset import load_graph
+from capse.graph.link_prediction import rank_split
+from capse.models import build_model, model_settings
+
+graph = load_graph(EMBEDDED)
+found = {{}}
+for options in json.loads(sys.argv[1]):
+    name, settings = model_settings(options)
+    model = build_model(name, settings, len(graph.entities), len(graph.relations), 0)
+    ranks = rank_split(model, graph.test[:20], graph.known, exact=True)
+    found[json.dumps(options)] = [[side.greater.tolist(), side.equal.tolist()] for side in ranks]
+    model.score_tails(*__import__("torch").arange(2).expand(2, 2)).sum().backward()
+print(json.dumps(found))
+assert not [name for name in ("numba", "llvmlite", "triton") if sys.modules.get(name)]
+"""
+MODELS = [
+    {"name": "capse", "dim": 8, "filters": 6, "capsule_dim": 3},
+    {"name": "capse", "dim": 8, "filters": 6, "capsule_dim": 3, "variant": "released", "routing": 2},
+    {"name": "convkb", "dim": 8, "filters": 6},
+    {"name": "transe", "dim": 8},
+    {"name": "distmult", "dim": 8},
+]
+
+
+def test_ranks_and_gradients():
+    missing = 'sys.modules["numba"] = sys.modules["llvmlite"] = sys.modules["triton"] = None'
+    code = RANKS.format(prepare=missing)
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(MODELS)], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    graph = load_graph(EMBEDDED)
+    for options, found in json.loads(done.stdout).items():
+        name, settings = model_settings(json.loads(options))
+        model = build_model(name, settings, len(graph.entities), len(graph.relations), 0)
+        ranks = rank_split(model, graph.test[:20], graph.known, exact=True)
+        assert found == [[side.greater.tolist(), side.equal.tolist()] for side in ranks], options
