@@ -1,6 +1,6 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
-    python -m benchmarks [NAME ...]        names: import, training, evaluation, scoring, rerank, ingest, store
+    python -m benchmarks [NAME ...]        names: import, training, evaluation, scoring, rerank, ingest, store, service
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -23,6 +23,7 @@ BENCHMARKS = {
     "rerank": "rerank_speed",
     "ingest": "search_ingest_speed",
     "store": "store_speed",
+    "service": "service_load",
 }
 RESULTS = Path(__file__).parents[1] / "results"
 

@@ -44,7 +44,7 @@ def run() -> dict[str, Any]:
 
 def _measure(method: str, options: dict[str, int]) -> dict[str, Any]:
     random = np.random.default_rng(0)
-    reranker = Reranker(_run(method, options, random))
+    reranker = Reranker(untrained_run(method, options, random))
     state = reranker.new_user()
     for number in range(60):
         reranker.learn(state, f"d{number}", "s", NOW)
@@ -87,7 +87,7 @@ def _percentiles(values: list[tuple[float, float]]) -> dict[str, dict[str, float
     }
 
 
-def _run(method: str, options: dict[str, int], random: np.random.Generator) -> SearchRun:
+def untrained_run(method: str, options: dict[str, int], random: np.random.Generator) -> SearchRun:
     """An untrained run: what it costs to score does not depend on what was learned."""
     words = [f"w{number}" for number in range(WORDS)]
     topics = Topics(words, random.random((WIDTH, WORDS), np.float32) + 0.01, 0.05)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -151,3 +157,71 @@ def search_run(make_search_run, tmp_path_factory):
 @pytest.fixture
 def database(tmp_path):
     return str(tmp_path / "capse.db")
+
+
+class Server:
+    """`capse serve` in a process of its own."""
+
+    def __init__(self, *arguments, folder):
+        self.log = folder / "log"
+        command = [sys.executable, "-m", "capse.cli", "serve", *map(str, arguments), "--port", "0"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, env=environment
+            )
+        self.address = self.process.stdout.readline().strip()
+        assert self.address, self.log.read_text()
+        self.port = int(self.address.rpartition(":")[2])
+
+    def entries(self):
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def connect(self, timeout=30):
+        return socket.create_connection(("127.0.0.1", self.port), timeout)
+
+    def raw(self, request, timeout=30):
+        """What a bare connection is answered."""
+        with self.connect(timeout) as connection:
+            connection.sendall(request)
+            return read_all(connection)
+
+    def stop(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        self.process.stdout.close()
+        return self.process.wait(60)
+
+
+def read_all(connection):
+    parts = []
+    while True:
+        try:
+            part = connection.recv(65536)
+        except ConnectionResetError:
+            break
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts)
+
+
+@pytest.fixture(scope="session")
+def start_server():
+    return Server
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Starts servers, and stops them."""
+    servers = []
+
+    def start(*arguments):
+        folder = tmp_path / f"server-{len(servers)}"
+        folder.mkdir()
+        servers.append(Server(*arguments, folder=folder))
+        return servers[-1]
+
+    yield start
+    for one in servers:
+        one.stop()

@@ -20,6 +20,7 @@ from torch import Tensor
 from capse.errors import SettingsError
 from capse.kernels import reference
 from capse.kernels.stage import Stage, require_finite
+from capse.kernels.unchanged import is_unchanged
 from capse.kernels.votes import score_by_votes
 from capse.triples import HEAD, TAIL
 
@@ -69,7 +70,7 @@ def _score(stage: Stage, slot: int, known: dict[str, Tensor], candidates: Tensor
     named = {**stage.tensors, **known, "candidates' vectors": candidates}
     kernel = _chosen(tuple(named.values()))
     wants_gradient = stage.wants_gradient(*known.values(), candidates)
-    if not wants_gradient:
+    if not wants_gradient and not is_unchanged():
         for name, tensor in named.items():
             require_finite(name, tensor)
     first, second = known.values()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from fastapi import FastAPI
 
 import capse
@@ -22,6 +24,8 @@ from capse.service.store import SCOPES
 
 SETTINGS_VARIABLE = "CAPSE_SERVICE"  # how worker processes are told their settings
 READY_VARIABLE = "CAPSE_SERVICE_READY"  # a folder in which they say that they are ready
+
+_SWITCH = 0.001  # seconds that a thread may keep Python's lock while the loop that answers waits for it; 5 ms otherwise
 
 DESCRIPTION = """Ask a knowledge graph for missing facts, re-rank search results for a person, learn from clicks.
 
@@ -36,6 +40,7 @@ def create_app(settings: ServiceSettings, *, on_signals: bool = False) -> FastAP
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if on_signals:
+            sys.setswitchinterval(_SWITCH)
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, service.reload_soon)
         if READY_VARIABLE in os.environ:
             (Path(os.environ[READY_VARIABLE]) / f"ready-{os.getpid()}").touch()
@@ -74,6 +79,9 @@ def worker_app() -> FastAPI:
     """The application of a worker process, which finds its settings in the environment."""
     settings = ServiceSettings.from_text(os.environ[SETTINGS_VARIABLE])
     configure_logs(settings.log_level)
+    torch.set_num_threads(
+        max(1, torch.get_num_threads() // settings.workers)
+    )  # or workers would be in each other's way
     return create_app(settings, on_signals=True)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from capse.graph.prediction import BestAnswers, Question, answer_questions
 from capse.graph.predictor import LinkPredictor
+from capse.kernels.unchanged import unchanged
 from capse.service.problems import Problem
 from capse.service.settings import MAX_WAITING
 
@@ -105,7 +106,8 @@ class Batcher:
     def _answer(self, batch: list[tuple[_Request, int]]) -> None:
         requests = {id(request): request for request, _ in batch}
         try:
-            found = answer_questions(batch[0][0].predictor, [request.questions[place] for request, place in batch])
+            with unchanged():
+                found = answer_questions(batch[0][0].predictor, [request.questions[place] for request, place in batch])
         except Exception as error:
             if len(requests) == 1:
                 self._fail(batch[0][0], error)

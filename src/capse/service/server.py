@@ -6,18 +6,20 @@ that died. SIGTERM and SIGINT let requests in flight finish; SIGHUP has every wo
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from capse.errors import SettingsError
 from capse.service.app import READY_VARIABLE, SETTINGS_VARIABLE, create_app
@@ -25,8 +27,10 @@ from capse.service.models import Models
 from capse.service.observe import METRICS_VARIABLE, configure_logs
 from capse.service.settings import MAX_CONNECTIONS, SHUTDOWN_SECONDS, ServiceSettings
 
+log = logging.getLogger("capse.service")
+
 _BACKLOG = 2048  # connections that may wait to be accepted
-_SILENCE = 120  # seconds after which a worker that does not answer the supervisor is replaced: it may be compiling
+_PAUSE = 5.0  # seconds between two replacements of workers that died: a run that cannot be loaded kills them all
 _KEEP_ALIVE = 30  # seconds that a connection may be idle between requests
 
 
@@ -90,6 +94,7 @@ class _Server(uvicorn.Server):
 
 
 def _serve_here(settings: ServiceSettings, listening: socket.socket, started: Callable[[], None]) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to load anew
     app = create_app(settings, on_signals=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises them again when all is done, and all is done
@@ -98,6 +103,18 @@ def _serve_here(settings: ServiceSettings, listening: socket.socket, started: Ca
 
 class _Workers(Multiprocess):
     """uvicorn's supervisor; on SIGHUP workers load their runs anew in place of being replaced."""
+
+    _replaced = 0.0  # when the last worker was, by the monotonic clock
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that died. uvicorn also asks whether they answer, and waits for one that dies meanwhile."""
+        for place, process in enumerate(self.processes):
+            due = time.monotonic() > self._replaced + _PAUSE
+            if process.exitcode is not None and due and not self.should_exit.is_set():
+                log.error("worker died", extra={"fields": {"status": process.exitcode}})
+                self.processes[place] = Process(self.config, self.sockets)
+                self.processes[place].start()
+                self._replaced = time.monotonic()
 
     def handle_hup(self) -> None:
         for process in self.processes:
@@ -121,7 +138,6 @@ def _serve_in_workers(settings: ServiceSettings, listening: socket.socket, start
             "capse.service.app:worker_app",
             factory=True,
             workers=settings.workers,
-            timeout_worker_healthcheck=_SILENCE,
         )
         _Workers(config, sockets=[listening]).run()
     finally:
