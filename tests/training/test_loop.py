@@ -55,8 +55,8 @@ def train(trainer):
 def watched(trainer):
     """The batches that the objective is given."""
     batches = []
-    forward = trainer.objective.forward
-    trainer.objective.forward = lambda batch, generator: (batches.append(batch.clone()), forward(batch, generator))[1]
+    versions = trainer.objective.versions  # what a step of any kind begins with
+    trainer.objective.versions = lambda batch, generator: (batches.append(batch.clone()), versions(batch, generator))[1]
     return batches
 
 
@@ -254,14 +254,14 @@ def test_the_recorded_loss_is_per_example(make_trainer, reduction):
     """Whatever the reduction and however uneven the batches, the record holds the mean over an epoch's examples."""
     values = []
     trainer = make_trainer(loss=LossSettings(name="softmax", reduction=reduction), batch_size=8, epochs=1)
-    forward = trainer.objective.forward
+    loss_of = trainer.objective.loss_of
 
-    def record(batch, generator):
-        loss = forward(batch, generator)
+    def record(scores, batch):
+        loss = loss_of(scores, batch)
         values.append(float(loss.detach()) * (len(batch) if reduction == "mean" else 1))
         return loss
 
-    trainer.objective.forward = record
+    trainer.objective.loss_of = record
     (found,), _ = train(trainer)
     assert found["loss"] == pytest.approx(sum(values) / 30)
 

@@ -153,12 +153,19 @@ class TripleModel(Model):
 
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Scores of triples given as ids whose shapes broadcast."""
-        scores = self.scorer.score_rows(self.entities, self.relations, heads, relations, tails)
+        return self.score_from(self.entities, self.relations, heads, relations, tails)
+
+    def score_from(
+        self, entities: Tensor, relations: Tensor, heads: Tensor, relation_ids: Tensor, tails: Tensor
+    ) -> Tensor:
+        """The same with other tables in place of the model's own."""
+        scores = self.scorer.score_rows(entities, relations, heads, relation_ids, tails)
         if scores is not None:
             return scores
         both = torch.cat([heads.reshape(-1), tails.reshape(-1)])  # one gather, and so one gradient, for both sides
-        h, t = self.entity(both).split([heads.numel(), tails.numel()])
-        return self.scorer.score_triples(h.view(*heads.shape, -1), self.relation(relations), t.view(*tails.shape, -1))
+        h, t = rows(entities, both).split([heads.numel(), tails.numel()])
+        r = rows(relations, relation_ids)
+        return self.scorer.score_triples(h.view(*heads.shape, -1), r, t.view(*tails.shape, -1))
 
     def score_tails(self, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
         """Scores (B, E) of all entities, or of ``candidates``, as tails of (heads (B,), relations (B,))."""

@@ -25,7 +25,7 @@ from capse.training.checkpoints import Checkpoints, Position
 from capse.training.interrupts import deferred_interrupt
 from capse.training.objectives import Objective
 from capse.training.optimizers import OptimizerSettings, build_optimizer, learning_rate_at
-from capse.training.rows import row_step
+from capse.training.rows import Step, row_step
 
 STEPS_BETWEEN_READS = 64  # on a GPU: reading a loss waits for it, and meanwhile nothing new is queued
 
@@ -106,15 +106,23 @@ class Trainer:
         self.on_step = on_step
         self.on_epoch = on_epoch
         self.optimizer = build_optimizer(optimizer, objective.model, settings.learning_rate)
-        self.row_step = row_step(objective, optimizer)
         self.position = Position()
         self.steps = max(1, math.ceil(len(objective.examples) / settings.batch_size))
+        self.row_step = self._row_step()
         self._saved_at = time.monotonic()
         self._unread: list[Tensor] = []  # losses of steps that a GPU may still be at work on
 
     def resume(self) -> None:
         """Go on from the last checkpoint."""
         self.position = self.checkpoints.load(self.objective.model, self.optimizer)
+        if self.row_step is not None:
+            self.row_step.reload()
+
+    def _row_step(self) -> Step | None:
+        """A step of its own for what is trained here, if there is one."""
+        if self.settings.precision != "float32":
+            return None
+        return row_step(self.objective, self.optimizer_settings, self.optimizer, self.settings.epochs * self.steps)
 
     @property
     def finished(self) -> bool:
@@ -233,6 +241,7 @@ class Trainer:
         epoch, every = self.position.epoch + 1, self.validation.every
         if self.validate is None or not every or (epoch % every and epoch != self.settings.epochs):
             return None
+        self._settle()
         self.objective.model.eval()
         found = self.validate()
         if self._is_best(found[0]):
@@ -249,7 +258,13 @@ class Trainer:
 
     def _save(self) -> None:
         self._read_losses()
+        self._settle()
         self.checkpoints.save(self.objective.model, self.optimizer, self.position)
+
+    def _settle(self) -> None:
+        if self.row_step is not None:
+            self.row_step.settle()
+            increment_version(self.objective.model.tables)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.settings.precision == "bf16":

@@ -102,7 +102,10 @@ class CorruptionObjective(_Base):
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         heads, relations, tails = self.versions(batch, generator)
-        scores = self.model.score_triples(heads, relations.unsqueeze(1), tails)  # (B, 1 + count)
+        return self.loss_of(self.model.score_triples(heads, relations.unsqueeze(1), tails), batch)
+
+    def loss_of(self, scores: Tensor, batch: Tensor) -> Tensor:
+        """The loss of scores (B, 1 + count), the true triple's first."""
         return self._total(corruption_loss(self.loss, scores[:, 0], scores[:, 1:]), batch)
 
     def versions(self, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
