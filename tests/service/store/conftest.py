@@ -100,6 +100,13 @@ def store(url):
 
 
 @pytest.fixture
+def lite(path):
+    """A store in SQLite, for what PostgreSQL's server sees to."""
+    with Store.open(str(path), remember) as store:
+        yield store
+
+
+@pytest.fixture
 def make():
     """An event with what its kind needs; the rest as given."""
 

@@ -19,13 +19,6 @@ from capse.service.store import Event, Store
 from capse.service.store import engine as engines
 
 
-@pytest.fixture
-def lite(path, fold):
-    """A store in SQLite."""
-    with Store.open(str(path), fold) as store:
-        yield store
-
-
 def fails(kind, call, *arguments):
     """The StoreError that a call must raise, which must say what to do in one line."""
     with pytest.raises(StoreError) as caught:

@@ -7,6 +7,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 
 import pytest
@@ -66,6 +67,32 @@ class TestDeletion:
         assert store.add([make("c")]) == ["accepted"]
         assert store.state("ada") == {"seen": ["c"]}
 
+    def test_while_events_arrive_leaves_state_and_events_agreeing(self, url, store, fold, make):
+        """Two stores, as two processes have them; what comes after a deletion begins a new user."""
+        failed = []
+
+        def send(into, name):
+            try:
+                for number in range(25):
+                    into.add([make(f"{name}{number}"), make(f"{name}{number}b", user="bob")])
+            except Exception as error:
+                failed.append(error)
+
+        with Store.open(url, fold) as other:
+            threads = [threading.Thread(target=send, args=pair) for pair in ((store, "x"), (other, "y"))]
+            for thread in threads:
+                thread.start()
+            removed = 0
+            while any(thread.is_alive() for thread in threads):
+                removed += store.delete_user("ada").events
+            for thread in threads:
+                thread.join()
+        assert failed == []
+        left = [event.id for event in store.events("ada")]
+        assert removed + len(left) == 50
+        assert store.state("ada") == ({"seen": left} if left else None)
+        assert len(store.state("bob")["seen"]) == 50
+
     def test_leaves_no_byte_in_sqlites_files(self, path, tmp_path):
         """Many users in random order, rows of many sizes: pages split, and leave copies of rows in unused places."""
 
@@ -106,10 +133,8 @@ class TestDeletion:
             assert store.delete_user("ada lovelace") == Deletion(0, 0, known=False)
             assert left_in_files(tmp_path, "ada lovelace") == []
 
-    def test_what_a_killed_process_left_is_removed_when_the_store_is_opened(self, path, tmp_path, store, make):
-        if not path.exists():
-            pytest.skip("PostgreSQL's files are its server's")
-        store.add([make("a", user="ada lovelace")])
+    def test_what_a_killed_process_left_is_removed_when_the_store_is_opened(self, path, tmp_path, lite, make):
+        lite.add([make("a", user="ada lovelace")])
         code = """
 import os, sys, capse.service.store.store as module
 module.scrub = lambda *_: os.kill(os.getpid(), 9) if os.environ.get("armed") else None
