@@ -24,7 +24,13 @@ from capse.search.reranker import Reranker
 from capse.search.simulate import Simulated, SimulationSettings, simulate
 from capse.search.vectors import VectorSpace, build_vectors
 
-SMALL = ["vectors.source=topics", "vectors.topics=12", "vectors.iterations=5", "training.epochs=4"]
+SMALL = [
+    "profile.scale=long",
+    "vectors.source=topics",
+    "vectors.topics=12",
+    "vectors.iterations=5",
+    "training.epochs=4",
+]
 FILTERS = "model.filters=8"
 
 
