@@ -12,6 +12,7 @@ is left as it is, so a recording that was stopped goes on. The test set is looke
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -27,8 +28,9 @@ from capse.experiments.search.fit import fit_search
 from capse.experiments.search.recipe import load_search_recipe
 from capse.experiments.search.records import curve_path, record_path, write_curve, write_record
 from capse.reports.reranking import before_and_after
-from capse.runs.atomic import atomic_path
+from capse.runs.atomic import atomic_path, write_json
 from capse.runs.folder import RunFolder
+from capse.runs.records import provenance
 from capse.search.baselines import CI, SE
 from capse.search.evaluation import evaluate
 from capse.search.history import HistoryKind, Replay, cutoffs
@@ -41,6 +43,7 @@ from capse.search.vectors import VectorSpace, build_vectors
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
+EXAMPLE = "search/{log}/example.json"  # one user's list before and after
 HISTORIES: tuple[HistoryKind, ...] = ("prequential", "frozen")
 CURVE = ["vectors.dimensions=50", "training.epochs=10", "validation.patience=0"]  # what two cores have time for
 
@@ -145,15 +148,28 @@ def picture(log: SearchLog) -> None:
     shown = [log.documents.ids[number] for number in log.document[rows]]
     query, at = log.queries[log.query[impression]], int(log.time[impression])
     ranked = reranker.rerank(query, shown, user=user, state=states[user], session=session, time=at)
+    title = dict(zip(log.documents.ids, log.documents.titles, strict=True))
     documents = [
-        {"document": one.document, "position": one.position, "rank": one.rank, "chosen": one.position in chosen}
+        {
+            "document": title[one.document] or one.document,
+            "position": one.position,
+            "rank": one.rank,
+            "chosen": bool(one.position in chosen),
+        }
         for one in ranked
     ]
-    past = [document.id for document in states[user].recent[-3:]]
-    figure = before_and_after(f"“{query}”", documents, past)
+    past = [title[document.id] or document.id for document in states[user].recent[-3:]]
+    example = {"log": log.name, "query": query, "documents": documents, "past": past}
+    write_json(RESULTS / EXAMPLE.format(log=log.name), example | provenance())
+    draw(log.name)
+
+
+def draw(name: str) -> None:
+    """The picture in docs/, from the recorded example."""
+    example = json.loads((RESULTS / EXAMPLE.format(log=name)).read_text(encoding="utf-8"))
+    figure = before_and_after(f"“{example['query']}”", example["documents"], example["past"])
     with rc_context({"svg.hashsalt": "capse"}), atomic_path(ROOT / "docs" / "images" / "reranked.svg") as path:
         figure.savefig(path, format="svg", metadata={"Date": None})
-    print(f"“{query}”", documents, past)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,21 @@ def test_a_replayed_log_gets_the_scores_of_the_ranker(
     assert 0 < unknown < len(log) / 2
 
 
+def test_a_blend_gets_the_score_of_the_model_for_users_of_whom_nothing_is_known(
+    world: Simulated, make_run: MakeRun
+) -> None:
+    run, log = make_run(), world.log
+    asked = np.arange(len(log))
+    plain, all_scored = (
+        NeuralRanker(run, unknown=unknown).score(log, asked, cutoffs(log)) for unknown in ("engine", "model")
+    )
+    engine = plain == -log.position
+    assert 0 < engine.sum() < len(engine)
+    np.testing.assert_array_equal(plain[~engine], all_scored[~engine])
+    without = NeuralRanker(run).without_user().score(log, asked, cutoffs(log))
+    np.testing.assert_array_equal(all_scored[engine], without[engine])
+
+
 def test_engine_order_is_kept_where_nothing_is_known(make_run: MakeRun, world: Simulated) -> None:
     reranker = Reranker(make_run())
     shown = list(world.log.documents.ids[:4])

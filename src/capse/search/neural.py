@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -43,11 +44,13 @@ class NeuralRanker:
     """The model of a run over the lists of a log.
 
     A list is in the engine's order where nothing is known of the user: neither a click before the cutoff nor an offset.
+    A blend has the engine's rank already, and wants the ``model``'s score of those lists too.
     """
 
     run: SearchRun
     knows_user: bool = True
     knows_query: bool = True
+    unknown: Literal["engine", "model"] = "engine"
 
     @property
     def name(self) -> str:
@@ -64,6 +67,8 @@ class NeuralRanker:
         if not self.knows_query:
             queries = np.zeros_like(queries)
         found = score_rows(self.run.model, log, impressions, queries, profiles, rows, vectors.documents)
+        if self.unknown == "model":
+            return found
         position = log.position[log.rows(impressions)].astype(np.float64)
         return np.where(np.repeat(known, log.lengths[impressions]), found, -position)
 

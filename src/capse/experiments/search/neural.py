@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from capse.errors import SettingsError
 from capse.experiments.fit import Listener
@@ -23,12 +24,17 @@ def train_ranker(
     *,
     listener: Listener | None = None,
     space: VectorSpace | None = None,
+    unknown: Literal["engine", "model"] = "engine",
 ) -> NeuralRanker:
-    """Train in a folder that is gone afterwards; ``seed`` takes the place of the recipe's."""
+    """Train in a folder that is gone afterwards; ``seed`` takes the place of the recipe's.
+
+    ``unknown`` says who ranks for users of whom nothing is known; see `NeuralRanker`.
+    """
     if seed is not None:
         recipe = replace(recipe, training=replace(recipe.training, seed=seed))
     with tempfile.TemporaryDirectory() as folder:
-        return NeuralRanker(fit_search(log, recipe, out=Path(folder, "run"), listener=listener, space=space))
+        run = fit_search(log, recipe, out=Path(folder, "run"), listener=listener, space=space)
+    return NeuralRanker(run, unknown=unknown)
 
 
 def ranker_of(run: str | Path, method: str) -> NeuralRanker:

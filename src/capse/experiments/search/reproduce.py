@@ -113,7 +113,7 @@ def _sp(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
 def _blend(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
     """CapsE's default recipe inside."""
     recipe = load_search_recipe(experiment.recipe, method="capse")
-    train = partial(train_ranker, recipe=recipe, seed=seed)
+    train = partial(train_ranker, recipe=recipe, seed=seed, unknown="model")
     return _of_trees(fit_blend_of(log, train, seed, space=_topics(experiment.log)), capse=recipe.to_mapping())
 
 

@@ -43,7 +43,7 @@ def fit_trees(
         return fit_sp(log, seed)
     if recipe is None:
         raise SettingsError("a blend has another ranker inside", "give the recipe of one")
-    train = partial(train_ranker, recipe=recipe, seed=seed, listener=listener)
+    train = partial(train_ranker, recipe=recipe, seed=seed, listener=listener, unknown="model")
     return fit_blend_of(log, train, seed, label=recipe.model_name)
 
 
@@ -75,7 +75,9 @@ def inside_of(path: str | Path) -> Path:
 def load_trees(path: str | Path, method: str) -> SP:
     """The ranker of a run, which must be one of this method."""
     path = Path(path)
-    inside = {label: NeuralRanker(SearchRun.load(path / RANKERS / label)) for label in ranker_names(path)}
+    inside = {
+        label: NeuralRanker(SearchRun.load(path / RANKERS / label), unknown="model") for label in ranker_names(path)
+    }
     ranker = SP.load(path, inside)
     if ranker.name != method:
         raise SettingsError(f"{path} was trained with {ranker.name}, not {method}", f"give --method {ranker.name}")
