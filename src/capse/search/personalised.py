@@ -129,10 +129,12 @@ def _description(folder: Path) -> Mapping[str, Any]:
 
 
 def score_columns(scores: Mapping[str, Float64s], lengths: Int64s) -> FeatureTable:
-    """Three features for each ranker: its score, how many results it puts before, the score standardised."""
+    """Two features for each ranker: how many results of the list it puts before, and its score standardised there.
+
+    Not the score itself: rankers trained on different parts of a log give scores on different scales.
+    """
     columns = {}
     for label, column in scores.items():
-        columns[f"{SCORE}.{label}"] = column
         columns[f"{SCORE}.{label}.rank"] = np.where(np.isnan(column), np.nan, ranks_within(column, lengths))
         columns[f"{SCORE}.{label}.standardised"] = standardised(column, lengths)
     return FeatureTable.of(columns, int(lengths.sum()))

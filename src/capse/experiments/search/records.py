@@ -16,7 +16,7 @@ from typing import Any
 
 from capse.errors import RunError
 from capse.experiments.plan import Settings
-from capse.runs.atomic import write_json
+from capse.runs.atomic import write_text
 from capse.runs.records import provenance
 from capse.search.evaluation import SearchEvaluation
 from capse.search.history import HistoryKind
@@ -88,9 +88,8 @@ def write_record(
         "recipe": recipe,
         "resolved": resolved,
         "training": training,
-        "reciprocal_ranks": [round(value, 6) for value in evaluation.lists.mrr.tolist()],
     }
-    write_json(path, content | provenance())
+    _write(path, content | provenance(), "reciprocal_ranks", [round(rank, 6) for rank in evaluation.lists.mrr.tolist()])
     return path
 
 
@@ -109,7 +108,7 @@ def write_curve(
     """Record the lines of a run's metrics.jsonl."""
     path = Path(results) / curve_path(log, method, settings, filters, seed)
     content = {"log": log, "method": method, "settings": settings, "filters": filters, "seed": seed, "recipe": recipe}
-    write_json(path, content | {"resolved": resolved, "lines": list(lines)} | provenance())
+    _write(path, content | {"resolved": resolved} | provenance(), "lines", list(lines))
     return path
 
 
@@ -122,6 +121,13 @@ def read_records(results: str | Path) -> list[SearchRecord]:
 def read_curves(results: str | Path) -> list[CurveRecord]:
     """All recorded learning curves, by path."""
     return [_curve(Path(results), path) for path in sorted(Path(results, FOLDER).glob(f"*/{CURVES}/*.json"))]
+
+
+def _write(path: Path, content: Mapping[str, Any], name: str, values: Sequence[Any]) -> None:
+    """Indented JSON, but for one long list that stands in a line of its own."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    listed = json.dumps(values, allow_nan=False)
+    write_text(path, f'{text.removesuffix("}").rstrip()},\n  "{name}": {listed}\n}}\n')
 
 
 def _record(results: Path, path: Path) -> SearchRecord:
