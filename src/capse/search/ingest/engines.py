@@ -39,21 +39,23 @@ class Engine:
 
     def store(self, table: Any, name: str) -> Any:
         """The table, computed once and kept in the scratch folder."""
-        path = self.scratch / f"{name}.parquet"
-        self.backend.to_parquet(table, path)
-        return self.read(path)
+        return self.read(self._computed(table, name))
 
     def batches(self, table: Any, name: str) -> Iterator[pa.RecordBatch]:
         """The rows of a table in the order that it asks for."""
-        self.store(table, name)
-        path = self.scratch / f"{name}.parquet"
+        path = self._computed(table, name)
         for part in sorted(path.glob("part-*")) if path.is_dir() else [path]:  # Spark's parts follow the order
             with pq.ParquetFile(part) as file:
                 yield from file.iter_batches(_ROWS_AT_ONCE)
 
-    def value(self, expression: Any) -> Any:
-        """One number or text."""
-        return expression.to_pyarrow().as_py()
+    def _computed(self, table: Any, name: str) -> Path:
+        path = self.scratch / f"{name}.parquet"
+        self.backend.to_parquet(table, path)
+        return path
+
+    def values(self, table: Any, **expressions: Any) -> dict[str, Any]:
+        """Aggregates of one table, computed in one go; a sum or an ``any`` over no row is None."""
+        return dict(table.agg(**expressions).to_pyarrow().to_pylist()[0])
 
 
 @contextmanager

@@ -39,12 +39,13 @@ def run(engine: Engine, staging: Staging, settings: IngestSettings, progress: Ca
     rejects = engine.read(staging.path("rejects"))
     results, staged, described = (engine.read(staging.path(name)) for name in ("results", "clicks", "documents"))
     dwells = staged.dwell.notnull() | (staged.time.notnull() & settings.infer_dwell)
-    with_dwell, with_splits = bool(engine.value(dwells.any())), bool(engine.value(results.split.notnull().any()))
+    with_dwell = bool(engine.values(staged, known=dwells.any())["known"])
+    found = engine.values(results, splits=results.split.notnull().any(), at_zero=(results.position == 0).sum())
+    with_splits = bool(found["splits"])
 
     progress("finding the lists")
     heads = engine.store(heads_of(results, settings, with_splits), "heads")
-    at_zero = engine.value((results.position == 0).sum()) or 0
-    from_zero = 2 * at_zero > engine.value(heads.count())
+    from_zero = 2 * (found["at_zero"] or 0) > engine.values(heads, count=heads.count())["count"]
     rows = engine.store(rows_of(results, heads, settings, first_position=0 if from_zero else 1), "rows")
     progress("joining the clicks")
     clicks = engine.store(clicks_of(staged, heads, rows, settings), "clicks")
@@ -60,13 +61,19 @@ def run(engine: Engine, staging: Staging, settings: IngestSettings, progress: Ca
         "clicks": _fates(engine, clicks),
         "documents": _fates(engine, documents),
     }
-    notes = notes_of(engine, impressions, clicks, satisfied, settings, with_dwell, with_splits)
+    counts = engine.values(impressions, impressions=impressions.count(), named=impressions.named.sum())
+    counts |= engine.values(satisfied, clicked=satisfied.count(), no_dwell=satisfied.dwell.isnull().sum())
+    counts |= engine.values(bare, undescribed=bare.count())
+    counts = {name: count or 0 for name, count in counts.items()}
+    notes = notes_of(engine, impressions, counts, settings, with_dwell, with_splits)
     if from_zero:
         notes.append("the log counts positions from 0; here they are counted from 1")
-    if count := engine.value(bare.count()):
-        notes.append(f"{count:,} of the shown documents are not described: they have neither title nor text")
+    if counts["undescribed"]:
+        notes.append(
+            f"{counts['undescribed']:,} of the shown documents are not described: they have neither title nor text"
+        )
     return Ingested(
-        impressions=_with_splits(impressions, with_splits, engine.value(impressions.count()), settings),
+        impressions=_with_splits(impressions, with_splits, counts["impressions"], settings),
         results=_results(rows, impressions, satisfied),
         documents=_documents(documents, bare),
         quarantine=_quarantine(heads, rows, clicks, documents),

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from capse.errors import DataError
+from capse.search.baselines import SE
+from capse.search.evaluation import evaluate
 from capse.search.ingest import ingest
 from capse.search.ingest.sources import detect, trec
 from capse.search.log import SearchLog
@@ -128,3 +130,7 @@ def test_the_track_of_2013(real_data: Path, tmp_path: Path) -> None:
     assert report.counts["clicks"]["kept"] == 586
     assert log.satisfied.sum() == 297
     assert (1 / log.position[log.satisfied]).mean() == pytest.approx(0.374, abs=5e-4)
+    found = [evaluate(SE(), log, split=split, beside=False).per_click for split in ("train", "valid", "test")]
+    clicks = sum(part["clicks"] for part in found)
+    assert clicks == 297
+    assert sum(part["clicks"] * part["mrr"] for part in found) / clicks == pytest.approx(0.374, abs=5e-4)
