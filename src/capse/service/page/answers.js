@@ -7,21 +7,24 @@ import { explanation } from "./why.js";
 
 const TOP = 10;
 let last = null; // the question whose answers stand there: {key, place, rows}
+let wanted = null; // the one asked last, whose answers may be on their way
 
 /** Fill `place` with the answers to the question in `values`; nothing is asked again that stands there already. */
 export async function answers(place, entity, values) {
   const { relation, side = "tail" } = values;
   if (!relation) {
-    last = null;
+    last = wanted = null;
     return place.replaceChildren(el("p", { class: "empty" }, "Choose a relation, and the model ranks every entity as the answer."));
   }
   const key = JSON.stringify([entity.entity, relation, side, values.new]);
   if (last?.key !== key || last.place !== place) {
     last = null;
+    wanted = key;
     place.replaceChildren(waiting("answers", 5));
     const known = side === "tail" ? "head" : "tail";
     try {
       const found = await api.predict({ relation, [known]: entity.entity, top: TOP, new: values.new === "1" });
+      if (wanted !== key) return;
       last = list(entity, values, found.predictions);
     } catch (error) {
       const near = (error.nearest ?? []).map((name) =>

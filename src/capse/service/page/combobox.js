@@ -10,7 +10,8 @@ const PAUSE = 120; // milliseconds without a key before the service is asked
  */
 export function combobox({ label, placeholder = "", find, choose, hint = null }) {
   const ids = { input: freshId("field"), list: freshId("list"), hint: freshId("hint") };
-  const list = el("ul", { id: ids.list, role: "listbox", "aria-label": label, class: "options", hidden: true });
+  // Not a stop for the tab key, which browsers make of whatever scrolls.
+  const list = el("ul", { id: ids.list, role: "listbox", "aria-label": label, tabindex: "-1", class: "options", hidden: true });
   const heard = el("span", { class: "only-heard", role: "status", "aria-live": "polite" });
   const input = el("input", {
     id: ids.input,

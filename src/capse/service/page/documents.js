@@ -1,16 +1,23 @@
 // Documents as people type them, one a line.
 
-/** [{id, text, name}]: `d17`, `d17 | a text`, or a text, which gets an id made of it. Repeated ids are left out. */
+const MADE = "text-"; // how an id begins that was made of a text
+
+/** [{id, text}]: `d17`, `d17 | a text`, or a text, which gets an id made of it. Repeated ids are left out. */
 export function parseDocuments(lines) {
   const found = new Map();
   for (const line of lines.split("\n").map((one) => one.trim()).filter(Boolean)) {
     const [, before, after] = line.match(/^([^|]*)\|(.*)$/) ?? [null, line, null];
     const words = (after ?? (/\s/.test(before) ? before : "")).trim();
     const id = after !== null || !words ? before.trim() : "";
-    const one = { id: id || `text-${hash(words)}`, text: words, name: words || id };
+    const one = { id: id || `${MADE}${hash(words)}`, text: words };
     if (!found.has(one.id)) found.set(one.id, one);
   }
   return [...found.values()];
+}
+
+/** A document in a sentence: its id, or some of its text where the id was made of that. */
+export function short({ id, text }) {
+  return id.startsWith(MADE) && text ? `“${text.length > 30 ? `${text.slice(0, 30).trimEnd()}…` : text}”` : id;
 }
 
 /** What the service is sent of a document. */

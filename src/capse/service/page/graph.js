@@ -6,7 +6,7 @@ import { combobox } from "./combobox.js";
 import { count, el, freshId, problem, waiting } from "./dom.js";
 import { chosen, factList, grouped } from "./facts.js";
 import { picture } from "./picture.js";
-import { go, link } from "./route.js";
+import { go, here, link } from "./route.js";
 
 const NEIGHBOURS = 24; // in the picture
 const LETTERS = ["b", "f", "i", "k", "n", "p", "s"]; // names to begin with: one that begins with each of these
@@ -56,6 +56,7 @@ export async function graphView(main, route) {
     let entity;
     try {
       entity = await api.entity(id);
+      if (here().path[1] !== id) return; // somebody went on while it was on its way
     } catch (error) {
       const near = (error.nearest ?? []).map((name) => el("li", {}, el("a", { href: link(["entity", name]) }, name)));
       shown = null;
@@ -66,14 +67,14 @@ export async function graphView(main, route) {
       );
       return;
     }
-    shown = entityPage(entity);
+    shown = entityPage(entity, id);
     main.replaceChildren(shown.node);
   }
   document.title = `${shown.name} – capse`;
   await shown.update(route.values);
 }
 
-function entityPage(entity) {
+function entityPage(entity, id) {
   const groups = grouped(entity.entity, entity.facts);
   const picked = chosen(groups, NEIGHBOURS);
   const name = entity.name;
@@ -101,7 +102,7 @@ function entityPage(entity) {
     places,
   );
   return {
-    id: entity.entity,
+    id, // as the address has it: a name does as well as a label
     name,
     node,
     update: async (values) => {

@@ -2,7 +2,9 @@
 
 import { api } from "./api.js";
 import { announce, count, el, problem } from "./dom.js";
-import { randomId, sent } from "./documents.js";
+import { randomId, sent, short } from "./documents.js";
+
+const STRONG = 0.1; // share of a profile that makes a topic an interest
 
 export function person({ user, query, list, session }) {
   const byId = new Map(list.map((one) => [one.id, one]));
@@ -26,13 +28,19 @@ export function person({ user, query, list, session }) {
   async function describe() {
     const known = ranked.some((one) => one.score !== null);
     const stored = opened.size > 0 || ranked.some((one) => one.reasons?.past.length);
-    const profile = stored ? await api.user(user) : null;
+    let profile = null;
+    try {
+      if (stored) profile = await api.user(user); // of others the service says that it knows nothing, which is no answer
+    } catch (error) {
+      return about.replaceChildren(problem(error)); // the list stands all the same
+    }
     const words = profile
       ? `${count(profile.satisfied, "document")} opened.`
       : known
         ? "Known from training; nothing opened since."
         : "Nothing is known of them: the engine's order stays.";
-    const interests = (profile?.interests ?? []).flatMap((one) => one.words.slice(0, 3)).slice(0, 9);
+    const strong = (profile?.interests ?? []).filter((one) => one.share >= STRONG);
+    const interests = strong.flatMap((one) => one.words.slice(0, 3)).slice(0, 6);
     about.replaceChildren(
       el("p", { class: "hint" }, words, interests.length ? ` Interests: ${interests.join(", ")}.` : ""),
       profile ? el("button", { type: "button", class: "quiet small", onclick: forget }, `Forget ${user}`) : "",
@@ -78,29 +86,32 @@ export function person({ user, query, list, session }) {
     const button = el(
       "button",
       { type: "button", class: "title", "data-id": document.id, title: `${user} opens this`, onclick: () => open(document) },
-      document.name,
+      document.text || document.id,
       el("span", { class: "only-heard" }, `, open as ${user}`),
     );
     return el(
       "li",
       { "data-key": document.id },
       el("span", { class: "rank", "aria-hidden": "true" }, one.rank),
-      el("div", {}, button, opened.has(document.id) ? el("span", { class: "badge" }, "opened") : null, reasons(one)),
+      el("div", {}, button, notes(one, document)),
       moved,
     );
   }
 
-  function reasons({ reasons: why, score }) {
-    if (!why) return null;
-    const topics = why.topics.slice(0, 1).map((topic) => `shares ${topic.words.slice(0, 3).join(", ")}`);
-    const past = why.past.slice(0, 1).map((near) => `like ${byId.get(near.id)?.name ?? near.id} (${near.likeness.toFixed(2)})`);
-    const words = [...topics, ...past].join("; ");
-    return words ? el("p", { class: "note" }, words) : score === null ? null : el("p", { class: "note" }, "nothing in common");
+  /** Its id, whether it was opened, and what in the profile speaks for it. */
+  function notes({ reasons: why, score }, document) {
+    const topics = (why?.topics ?? []).slice(0, 1).map((topic) => `shares ${topic.words.slice(0, 3).join(", ")}`);
+    const past = (why?.past ?? []).slice(0, 1).map((near) => `like ${short(byId.get(near.id) ?? near)} (${near.likeness.toFixed(2)})`);
+    const reasons = topics.length || past.length || score === null ? [...topics, ...past] : ["nothing in common"];
+    const own = document.text && short(document) === document.id ? [document.id] : [];
+    const words = [...own, ...reasons].join(" · ");
+    const badge = opened.has(document.id) ? el("span", { class: "badge" }, "opened") : null;
+    return words || badge ? el("p", { class: "note" }, words, badge) : null;
   }
 
   function heard() {
     const moved = ranked.filter((one) => one.rank !== one.position).length;
-    const first = byId.get(ranked[0].document).name;
+    const first = short(byId.get(ranked[0].document));
     return moved ? `For ${user}, ${count(moved, "document")} moved; first is ${first}.` : `For ${user}, the engine's order stays.`;
   }
 

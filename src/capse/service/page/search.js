@@ -2,9 +2,9 @@
 
 import { api } from "./api.js";
 import { announce, count, el, freshId, problem, waiting } from "./dom.js";
-import { parseDocuments, randomId } from "./documents.js";
+import { parseDocuments, randomId, short } from "./documents.js";
 import { person } from "./person.js";
-import { go } from "./route.js";
+import { go, link } from "./route.js";
 
 const EXAMPLE = "d17\nd4 | A title or a text, where the run does not know the id\nA text alone will do";
 let shown = null; // the form and lists that stand there
@@ -23,10 +23,9 @@ function page() {
   const session = randomId("page");
   const query = field("Query", { type: "text", placeholder: "What both of them type", autocomplete: "off" });
   const people = ["First person", "Second person"].map((label) => field(label, { type: "text", autocomplete: "off", spellcheck: "false" }));
-  const documents = field("What the engine found, in its order", { rows: 8, placeholder: EXAMPLE, spellcheck: "false" }, "textarea");
+  const documents = field("What the engine found, in its order", { rows: 9, wrap: "off", placeholder: EXAMPLE, spellcheck: "false" }, "textarea");
   const samples = el("div", { class: "some" });
   const results = el("div", { class: "lists" });
-  const trouble = el("div");
   const hint = "One document a line: an id that the run knows, an id | a text, or a text.";
   const form = el(
     "form",
@@ -36,31 +35,32 @@ function page() {
         event.preventDefault();
         const [a, b] = people.map((one) => one.input.value.trim());
         const next = { q: query.input.value.trim(), a, b, documents: documents.input.value.trim() };
-        if (JSON.stringify(next) === JSON.stringify(asked)) compare(next);
+        if (link(["search"], next) === location.hash) compare({ ...asked }); // the same once more
         else go(["search"], next);
       },
     },
     el("div", {}, query.node, el("div", { class: "pair" }, people.map((one) => one.node))),
     el("div", {}, documents.node, el("p", { class: "hint" }, hint), samples),
-    el("div", { class: "row" }, el("button", { type: "submit" }, "Compare")),
+    el("button", { type: "submit" }, "Compare"),
   );
   let asked = {};
 
   async function compare(values) {
     asked = values;
-    trouble.replaceChildren();
     if (!values.documents) {
       const words = "Give a list of documents, and see it in the order for two people. Open a result in somebody's name, and their next list follows.";
       return results.replaceChildren(el("p", { class: "empty" }, words));
     }
     const list = parseDocuments(values.documents);
     results.replaceChildren(waiting("the lists", 8));
+    const stale = () => asked !== values; // somebody compares something else by now
     const columns = [values.a, values.b].map((user) => person({ user, query: values.q ?? "", list, session }));
     try {
       await Promise.all(columns.map((column) => column.refresh()));
     } catch (error) {
-      return results.replaceChildren(problem(error));
+      return stale() ? null : results.replaceChildren(problem(error));
     }
+    if (stale()) return;
     results.replaceChildren(engine(list), ...columns.map((column) => column.node));
     announce(columns.map((column) => column.heard()).join(" "));
   }
@@ -72,7 +72,6 @@ function page() {
       el("h1", {}, "One query, two people"),
       el("p", { class: "lead" }, "The engine's list, and the same list in the order for each of them. What they open teaches the next list."),
       form,
-      trouble,
       results,
     ),
     fill: (values) => {
@@ -110,7 +109,12 @@ function field(label, properties, tag = "input") {
 
 function engine(list) {
   const rows = list.map((one, place) =>
-    el("li", {}, el("span", { class: "rank", "aria-hidden": "true" }, place + 1), el("span", { class: "title" }, one.name)),
+    el(
+      "li",
+      {},
+      el("span", { class: "rank", "aria-hidden": "true" }, place + 1),
+      el("div", {}, one.text || one.id, one.text && short(one) === one.id ? el("p", { class: "note" }, one.id) : null),
+    ),
   );
   return el(
     "section",

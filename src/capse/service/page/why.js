@@ -9,7 +9,7 @@ const BARS = 10;
 export function explanation(why) {
   return [
     state(why),
-    el("div", { class: "reasons" }, near(why), ...between(why), bars(why)),
+    el("div", { class: "reasons" }, near(why), between(why), bars(why)),
     el("p", { class: "hint" }, why.note),
   ];
 }
@@ -75,7 +75,7 @@ function between(why) {
     );
     parts.push(el("section", {}, el("h3", {}, "Joined to both"), el("ul", { class: "near" }, rows)));
   }
-  return parts;
+  return parts.length ? el("div", { class: "parts" }, parts) : null;
 }
 
 function bars(why) {
