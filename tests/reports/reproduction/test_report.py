@@ -53,6 +53,13 @@ def test_a_report_of_nothing_is_sensible(writer, read_page):
     assert f", 0 reached it, 0 did not and {len(TARGETS)} are not recorded" in page.text
 
 
+def test_what_ties_are_worth_is_said_in_words(writer, read_page):
+    writer.add("capse-released-fb15k-237", mrr=0.15)  # optimistic .25, pessimistic .05
+    page = read_page(render(collect(Results(writer.folder), PLAN)))
+    assert "CapsE, released settings: MRR 0.150, which the published way to count ties makes 0.250: 40% of" in page.text
+    assert "With all ties against the true answer it is 0.050." in page.text
+
+
 def test_what_was_tried_is_told(writer, read_page):
     (writer.folder / "tried.md").write_text("## TransE\n\nMany <things>\nwere tried.\n\n* one,\n  at length\n* two\n")
     page = read_page(render(collect(Results(writer.folder), PLAN)))
