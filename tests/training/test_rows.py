@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from capse.kernels import row_adam
-from capse.training import loop
+from capse.training import loop, rows
 from capse.training.checkpoints import Checkpoints
 from capse.training.loop import Trainer, TrainingSettings, ValidationSettings
 from capse.training.losses import LossSettings
@@ -20,7 +20,9 @@ MODELS = {"capse": {"filters": 3, "capsule_dim": 2}, "convkb": {"filters": 3}, "
 
 
 @pytest.fixture
-def make_trainer(make_model, triples, tmp_path):
+def make_trainer(make_model, triples, tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "FEW", 0)  # the small graph's batches name nearly all of its entities
+
     def make(name="capse", *, double=True, regularizer=None, optimizer=None, **settings):
         model = make_model(name, **MODELS.get(name, {}))
         parts = LossSettings(), NegativeSettings(count=2), regularizer or RegularizerSettings()
@@ -50,7 +52,7 @@ def test_adam_ends_where_torch_does(make_trainer, monkeypatch, name, schedule):
     ours = make_trainer(name, optimizer=optimizer)
     assert ours.row_step is not None
     losses, tensors = train(ours)
-    monkeypatch.setattr(loop, "row_step", lambda *parts: None)
+    monkeypatch.setattr(loop, "row_step", lambda *parts, **more: None)
     expected_losses, expected = train(make_trainer(name, optimizer=optimizer))
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-9)
     assert tensors.keys() == expected.keys()
@@ -95,6 +97,12 @@ def test_a_resumed_run_ends_with_the_same_bits(make_trainer):
 )
 def test_not_used_where_it_would_be_another_training(make_trainer, changes):
     assert make_trainer(**changes).row_step is None
+
+
+def test_not_used_where_a_batch_names_most_rows(make_trainer, monkeypatch):
+    monkeypatch.setattr(rows, "FEW", 1)  # 2 * (1 + 2) ids for each triple of a batch, 12 entities
+    assert make_trainer(batch_size=1).row_step is not None
+    assert make_trainer(batch_size=2).row_step is None
 
 
 def test_a_row_that_rests_for_long_is_as_dense_adam_has_it():

@@ -122,7 +122,13 @@ class Trainer:
         """A step of its own for what is trained here, if there is one."""
         if self.settings.precision != "float32":
             return None
-        return row_step(self.objective, self.optimizer_settings, self.optimizer, self.settings.epochs * self.steps)
+        return row_step(
+            self.objective,
+            self.optimizer_settings,
+            self.optimizer,
+            batch_size=self.settings.batch_size,
+            most_steps=self.settings.epochs * self.steps,
+        )
 
     @property
     def finished(self) -> bool:

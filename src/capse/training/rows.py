@@ -34,8 +34,16 @@ class Step(Protocol):
         """Go on from tables and an optimiser's state that were loaded."""
 
 
+FEW = 8  # a batch must name fewer than one in so many of the rows for their bookkeeping to pay
+
+
 def row_step(
-    objective: Objective, settings: OptimizerSettings, optimizer: torch.optim.Optimizer, most_steps: int
+    objective: Objective,
+    settings: OptimizerSettings,
+    optimizer: torch.optim.Optimizer,
+    *,
+    batch_size: int,
+    most_steps: int,
 ) -> Step | None:
     """The step that is fit for an objective and an optimiser, in a training of ``most_steps``; None if none is."""
     if type(objective) is not CorruptionObjective or not fused.is_usable(objective.model.entities):
@@ -43,7 +51,8 @@ def row_step(
     if settings == OptimizerSettings(name="sgd", schedule=settings.schedule):
         return _MarginStep(objective) if _MarginStep.is_fit(objective) else None
     if settings == OptimizerSettings(name="adam", schedule=settings.schedule):
-        return _AdamStep(objective, optimizer, most_steps) if _AdamStep.is_fit(objective) else None
+        fit = _AdamStep.is_fit(objective, batch_size)
+        return _AdamStep(objective, optimizer, most_steps) if fit else None
     return None
 
 
@@ -88,9 +97,11 @@ class _AdamStep:
     """Adam on any model without constraints: the tables by rows, everything else by torch's."""
 
     @staticmethod
-    def is_fit(objective: CorruptionObjective) -> bool:
+    def is_fit(objective: CorruptionObjective, batch_size: int) -> bool:
         unconstrained = type(objective.model.scorer).constrain is Scorer.constrain
-        return unconstrained and not objective.regularizer.n3 and not objective.regularizer.l2
+        named = 2 * (1 + objective.count) * batch_size
+        few = FEW * named < len(objective.model.entities)
+        return few and unconstrained and not objective.regularizer.n3 and not objective.regularizer.l2
 
     def __init__(self, objective: CorruptionObjective, optimizer: torch.optim.Optimizer, most_steps: int) -> None:
         self.objective, self.optimizer, self.most_steps = objective, optimizer, most_steps
