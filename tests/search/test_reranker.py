@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from capse.search.neural import NeuralRanker
 from capse.search.reranker import Reranker, ShownDocument
 from capse.search.run import METHODS, SearchRun
 from capse.search.simulate import Simulated
+from capse.search.vectors import VectorSettings, build_vectors
 
 MakeRun = Callable[..., SearchRun]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -137,6 +139,21 @@ def test_reasons_name_shared_topics_and_the_nearest_past_documents(make_run: Mak
     assert reasons.topics[0].topic == strongest
     assert reasons.topics[0].words == tuple(run.space.model.top_words(strongest, 5))
     assert reasons.topics[0].user > 0.1
+
+
+def test_with_lsa_reasons_are_the_words_near_to_both(make_run: MakeRun, world: Simulated) -> None:
+    run = make_run()
+    space = build_vectors(world.log, VectorSettings(source="encoder", dimensions=8, max_words=150))
+    reranker = Reranker(replace(run, space=space))
+    state = reranker.new_user()
+    first, second = (space.known.labels[i] for i in np.flatnonzero(world.document_topics == 0)[:2])
+    reranker.learn(state, first, "s", NOW)
+    (ranked,) = reranker.rerank("q", [second], state=state, session="s", time=NOW, explain=True)
+    directions = space.model.directions
+    near = np.maximum(directions @ reranker.vector(first), 0) * np.maximum(directions @ reranker.vector(second), 0)
+    (topic,) = ranked.reasons.topics
+    assert topic.words == tuple(space.model.words[column] for column in np.argsort(-near)[:5])
+    assert topic.user == pytest.approx(float(reranker.vector(first) @ reranker.vector(second)), rel=1e-5)
 
 
 def test_a_state_of_another_run_is_refused(make_run: MakeRun) -> None:

@@ -136,8 +136,15 @@ class Lsa:
         return {word: number for number, word in enumerate(self.words)}
 
     def encode(self, texts: Sequence[str]) -> Float32s:
-        counts = count_matrix([Counter(words(text)) for text in texts], self.vocabulary)
-        return unit(_weighted(counts, self.rarity) @ self.directions)
+        # Text by text: the same vector alone and among others, and no sparse matrix where a query waits for its answer.
+        rows = np.zeros((len(texts), self.directions.shape[1]))
+        for row, text in zip(rows, texts, strict=True):
+            counts = {word: count for word, count in Counter(words(text)).items() if word in self.vocabulary}
+            if counts:
+                columns = np.array([self.vocabulary[word] for word in counts])
+                weights = (1 + np.log(list(counts.values()))) * self.rarity[columns]
+                row[:] = weights @ self.directions[columns]
+        return unit(rows)
 
     def save(self, path: Path) -> None:
         tensors = {"rarity": torch.from_numpy(self.rarity), "directions": torch.from_numpy(self.directions)}

@@ -16,6 +16,7 @@ from capse.search.vectors import VectorSpace
 Float32s = npt.NDArray[np.float32]
 
 _WORDS = 5  # that a topic is shown by
+_NEAR = 200  # words nearest to a user, among which those near to a document are looked for
 _LEAST = 0.02  # share of a topic, or cosine, below which it explains nothing
 
 
@@ -46,21 +47,38 @@ class Reasons:
     past: tuple[NearDocument, ...] = ()
 
 
-def shared_topics(space: VectorSpace, user: Float32s, document: Float32s, count: int = 3) -> tuple[SharedTopic, ...]:
-    """The topics with the largest product of shares; none where vectors are neither topics nor `lsa`."""
-    if isinstance(space.model, Topics):
+class SharedTopics:
+    """What documents share with one user; nothing where vectors are neither topics nor `lsa`."""
+
+    def __init__(self, space: VectorSpace, user: Float32s) -> None:
+        self.model = space.model
+        self.user = user
+        if isinstance(self.model, Lsa):
+            nearness = self.model.directions @ user  # (V,)
+            self.words = np.argpartition(-nearness, min(_NEAR, len(nearness) - 1))[:_NEAR]
+            self.nearness = np.maximum(nearness[self.words], 0)
+
+    def of(self, document: Float32s, count: int = 3) -> tuple[SharedTopic, ...]:
+        """The topics with the largest product of shares, or the words that are near to both."""
+        if isinstance(self.model, Topics):
+            return self._topics(self.model, document, count)
+        likeness = cosine(self.user, document)
+        if not isinstance(self.model, Lsa) or likeness < _LEAST:
+            return ()
+        near = self.nearness * np.maximum(self.model.directions[self.words] @ document, 0)
+        strongest = [place for place in np.argsort(-near, kind="stable")[:_WORDS].tolist() if near[place] > 0]
+        return (
+            SharedTopic(None, tuple(self.model.words[self.words[place]] for place in strongest), likeness, likeness),
+        )
+
+    def _topics(self, model: Topics, document: Float32s, count: int) -> tuple[SharedTopic, ...]:
+        user = self.user
         strongest = np.argsort(-(user * document), kind="stable")[:count].tolist()
         return tuple(
-            SharedTopic(topic, tuple(space.model.top_words(topic, _WORDS)), float(user[topic]), float(document[topic]))
+            SharedTopic(topic, tuple(model.top_words(topic, _WORDS)), float(user[topic]), float(document[topic]))
             for topic in strongest
             if min(user[topic], document[topic]) > _LEAST
         )
-    likeness = cosine(user, document)
-    if not isinstance(space.model, Lsa) or likeness < _LEAST:
-        return ()
-    near = np.maximum(space.model.directions @ user, 0) * np.maximum(space.model.directions @ document, 0)  # (V,)
-    words = tuple(space.model.words[column] for column in np.argsort(-near, kind="stable")[:_WORDS] if near[column] > 0)
-    return (SharedTopic(None, words, likeness, likeness),)
 
 
 def near_documents(

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from capse.errors import SettingsError
 from capse.models.shortlist import ListScorer
 from capse.search.live import UserState
-from capse.search.reasons import Reasons, near_documents, shared_topics
+from capse.search.reasons import Reasons, SharedTopics, near_documents
 from capse.search.run import SearchRun
 
 Float32s = npt.NDArray[np.float32]
@@ -177,10 +177,8 @@ class Reranker:
             vector = self.vector(document.id)
             if vector is not None:
                 past.append((document, vector))
-        space = self.run.space
+        shared = SharedTopics(self.run.space, of_user)
         return [
-            Reasons()
-            if vector is None
-            else Reasons(shared_topics(space, of_user, vector), near_documents(past, vector))
+            Reasons() if vector is None else Reasons(shared.of(vector), near_documents(past, vector))
             for vector in vectors
         ]
