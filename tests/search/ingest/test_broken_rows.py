@@ -152,6 +152,12 @@ def test_of_two_descriptions_the_longer_is_kept(found):
     assert (titles["n1"], titles["n2"], titles["a"]) == ("the longer one", "x", "")
 
 
+def test_documents_that_nobody_describes_are_kept_and_counted(found):
+    """a, b, and the first thousand of the long list."""
+    assert any(note.startswith("1,002 of the shown documents are not described") for note in found.report.notes)
+    assert len(found.log.documents) == 1_004
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [

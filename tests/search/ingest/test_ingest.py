@@ -138,3 +138,10 @@ def test_what_the_engine_runs_out_of_is_said_in_one_line(tmp_path):
 def store_with_little_memory(table, folder):
     with open_engine("duckdb", folder, 0.02) as engine:
         engine.store(table, "all")
+
+
+def test_the_engine_draws_nothing_on_standard_output(tmp_path):
+    """DuckDB shows a bar for whatever takes longer than two seconds, unless it is told not to."""
+    with open_engine("duckdb", tmp_path, 0.5) as engine:
+        shown = engine.backend.con.execute("SELECT current_setting('enable_progress_bar')").fetchone()
+    assert shown == (False,)
