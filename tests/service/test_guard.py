@@ -21,6 +21,7 @@ ROUTES = {  # every guarded route and the scope that it needs
     ("POST", "/v1/score"): ("predict", {"triples": [{"head": "e00", "relation": "knows", "tail": "e01"}]}),
     ("POST", "/v1/explain"): ("predict", {"head": "e00", "relation": "knows", "tail": "e01"}),
     ("POST", "/v1/rerank"): ("rerank", {"documents": ["d"], "user": "ada"}),
+    ("GET", "/v1/search/samples"): ("rerank", None),
     ("POST", "/v1/events"): ("events", CLICK),
     ("GET", "/v1/users/eve"): ("users", None),
     ("DELETE", "/v1/users/eve"): ("users", None),

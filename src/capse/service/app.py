@@ -68,7 +68,8 @@ def create_app(settings: ServiceSettings, *, on_signals: bool = False) -> FastAP
     def openapi() -> dict[str, Any]:
         schema = plain()
         scheme = {"type": "http", "scheme": "bearer", "description": f"An API key. Scopes: {', '.join(SCOPES)}."}
-        schema.setdefault("components", {})["securitySchemes"] = {"key": scheme}
+        schema["components"]["securitySchemes"] = {"key": scheme}
+        schema["components"]["schemas"] |= problems.problem_schemas()
         return schema
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -95,6 +95,12 @@ class ProblemBody(BaseModel):
     errors: list[FieldProblem] | None = None
 
 
+def problem_schemas() -> dict[str, Any]:
+    """What `documented` refers to, for the components of an OpenAPI description."""
+    schema = ProblemBody.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {**schema.pop("$defs"), "Problem": schema}
+
+
 def documented(*kinds: str, example: Any = None) -> dict[int | str, dict[str, Any]]:
     """The responses of a route for its OpenAPI description: an ``example`` of success, and one of each problem."""
     responses: dict[int | str, dict[str, Any]] = {}
@@ -102,9 +108,8 @@ def documented(*kinds: str, example: Any = None) -> dict[int | str, dict[str, An
         responses[200] = {"content": {"application/json": {"example": example}}}
     for kind in (*kinds, "internal"):
         status, title = KINDS[kind]
-        response = responses.setdefault(
-            status, {"model": ProblemBody, "description": title, "content": {MEDIA_TYPE: {"examples": {}}}}
-        )
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}}
+        response = responses.setdefault(status, {"description": title, "content": content})
         example = Problem(kind, *_EXAMPLES[kind]).body()
         response["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
     return responses

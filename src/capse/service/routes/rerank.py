@@ -126,7 +126,11 @@ class RerankedInBulk(BaseModel):
 
 _ONE = {"user": "ada", "session": "s1", "query": "shortest path", "documents": ["d1", "d7", "d3"]}
 _TEXT = {"user": "ada", "query": "path", "documents": [{"id": "new", "text": "A path in a graph"}], "explain": True}
-_FIRST = {"document": "d7", "score": 1.83, "position": 2, "rank": 1, "reasons": None}
+_REASONS = {
+    "topics": [{"topic": 17, "words": ["graph", "path", "node"], "user": 0.31, "document": 0.42}],
+    "past": [{"id": "d3", "time": 1700000000000000, "likeness": 0.87}],
+}
+_FIRST = {"document": "d7", "score": 1.83, "position": 2, "rank": 1, "reasons": _REASONS}
 _ANSWER = {"documents": [_FIRST], "model": "d3b07384d113"}
 _EXAMPLES = {
     "ids": {"summary": "Documents that the run knows", "value": _ONE},

@@ -34,7 +34,10 @@ class Samples(BaseModel):
     samples: list[SampleBody]
 
 
-@router.get("/search/samples", **needs("rerank", "no-such-model", body=False))
+_SAMPLE = {"query": "graph", "documents": [{"id": "d7", "text": "graph path"}]}
+
+
+@router.get("/search/samples", **needs("rerank", "no-such-model", body=False, example={"samples": [_SAMPLE]}))
 async def samples(request: Request) -> Samples:
     """A few lists of documents that the search run knows, to try `/v1/rerank` with."""
     model = service_of(request).models.require_search()
