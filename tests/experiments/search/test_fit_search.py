@@ -168,6 +168,16 @@ def test_transe_without_offsets_has_nothing_to_learn(world: Simulated, space: Ve
         fit_search(world.log, small("transe", "profile.user=profile"), out=tmp_path / "run", space=space)
 
 
+def test_code_that_only_a_run_names_is_not_executed(world: Simulated, tmp_path: Path) -> None:
+    name = "vectors.encoder=my_encoder:encode"
+    (tmp_path / "vectors").mkdir()
+    recipe = load_search_recipe(method="transe", overrides=[name])
+    (tmp_path / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+    with pytest.raises(SettingsError, match=f"add --set {name} if you trust it"):
+        load_search_recipe(tmp_path / "recipe.yaml")
+    assert load_search_recipe(tmp_path / "recipe.yaml", overrides=[name]) == recipe
+
+
 def test_a_log_without_a_satisfied_click_to_learn_from_is_refused(tmp_path: Path) -> None:
     log = SearchLog.from_records([{"time": 1, "user": "a", "query": "q", "results": ["d"], "clicks": []}])
     with pytest.raises(DataError, match="no satisfied click in its train split"):

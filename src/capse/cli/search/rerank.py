@@ -27,6 +27,9 @@ def rerank(
     clicked: Annotated[
         str, typer.Option(metavar="IDS", help="What the user found satisfying before, the latest last.")
     ] = "",
+    encoder: Annotated[
+        str | None, typer.Option(metavar="MODULE:FUNCTION", help="Your own encoder, if the run was trained with one.")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say which topics and which past documents.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; always so with --input.")] = False,
 ) -> None:
@@ -44,7 +47,7 @@ def rerank(
         raise SettingsError("neither or both of --query and --input are given", "give one of them")
     if input is None and not documents:
         raise SettingsError("no documents are named", "give --documents with ids between commas")
-    requests = Requests(Reranker.load(run), explain=explain)
+    requests = Requests(Reranker.load(run, encoder), explain=explain)
     if input is not None:
         for place, line in _lines(input):
             typer.echo(json.dumps(requests.answer_line(line, place), ensure_ascii=False))

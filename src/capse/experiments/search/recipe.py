@@ -13,7 +13,7 @@ import yaml
 from capse.errors import SettingsError, UnknownNameError
 from capse.models import ModelSettings, model_settings
 from capse.runs.settings import check_choices, check_key, fill, load_yaml, override, to_mapping
-from capse.search.encoders import LSA
+from capse.search.encoders import LSA, runs_own_code
 from capse.search.live import ProfileSettings
 from capse.search.run import METHODS
 from capse.search.vectors import VectorSettings
@@ -103,11 +103,23 @@ def load_search_recipe(
         raise UnknownNameError("method", method, METHODS, f"search is learned by {', '.join(METHODS)}")
     values = override(load_yaml(*_text(source if source is not None else method or "capse")), overrides or [])
     recipe = SearchRecipe.from_mapping(values)
+    _refuse_code_of_a_run(source, recipe.vectors, overrides or [])
     if method is not None and recipe.model_name != method:
         raise SettingsError(
             f"the settings are for {recipe.model_name!r}, the method asked for is {method!r}", "give one"
         )
     return recipe
+
+
+def _refuse_code_of_a_run(source: str | Path | None, vectors: VectorSettings, overrides: list[str]) -> None:
+    """A run never has code executed: an encoder of the user's own must be named by the user, not by the recipe."""
+    stored = isinstance(source, Path) and (source.parent / "vectors").is_dir()
+    named = any(option.partition("=")[0].strip() == "vectors.encoder" for option in overrides)
+    if stored and not named and vectors.source == "encoder" and runs_own_code(vectors.encoder):
+        raise SettingsError(
+            f"the vectors of {source} come from {vectors.encoder}, code that is not run unless you name it",
+            f"add --set vectors.encoder={vectors.encoder} if you trust it",
+        )
 
 
 def shipped_search_recipes() -> list[str]:
