@@ -10,7 +10,7 @@ first part has none before it and stays without scores (NaN).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,9 +83,10 @@ def fit_blend(
     fitted: Mapping[str, CrossFitted],
     settings: LambdaMARTSettings | None = None,
     *,
+    groups: Sequence[str] = GROUPS,
     space: VectorSpace | None = None,
 ) -> SP:
-    """LambdaMART over SP's features and the scores of cross-fitted rankers."""
+    """LambdaMART over SP's features, or some groups of them, and the scores of cross-fitted rankers."""
     rankers = {label: each.ranker for label, each in fitted.items()}
     scores = {label: each.scores for label, each in fitted.items()}
-    return SP.fit(log, cutoffs(log), settings, GROUPS, space=space, rankers=rankers, scores=scores)
+    return SP.fit(log, cutoffs(log), settings, groups, space=space, rankers=rankers, scores=scores)

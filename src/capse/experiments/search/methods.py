@@ -5,12 +5,13 @@ A method is a function of a log and a seed. It looks at the training and validat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from capse.errors import UnknownNameError
 from capse.experiments.search.blend import Train, cross_fit, fit_blend
 from capse.search.baselines import CI, SE, ClickThrough, PClick, Refinding
+from capse.search.features import GROUPS
 from capse.search.history import cutoffs
 from capse.search.lambdamart import LambdaMARTSettings
 from capse.search.lists import Ranker
@@ -20,6 +21,8 @@ from capse.search.popularity import DocumentOnly
 from capse.search.vectors import VectorSettings, VectorSpace, build_vectors
 
 Method = Callable[[SearchLog, int], Ranker]
+
+HISTORY = ("rank", "history", "profile", "context")  # features without the texts and without other people's clicks
 
 BASELINES: dict[str, Ranker] = {
     "se": SE(),
@@ -48,11 +51,12 @@ def fit_sp(
     seed: int = 0,
     *,
     settings: LambdaMARTSettings | None = None,
+    groups: Sequence[str] = GROUPS,
     space: VectorSpace | None = None,
 ) -> SP:
     """SP with topics of its own, or those of ``space``."""
     space = space or build_vectors(log, VectorSettings())
-    return SP.fit(log, cutoffs(log), replace(settings or LambdaMARTSettings(), seed=seed), space=space)
+    return SP.fit(log, cutoffs(log), replace(settings or LambdaMARTSettings(), seed=seed), groups, space=space)
 
 
 def fit_blend_of(

@@ -41,7 +41,7 @@ SEARCH_PLAN: SearchPlan = (
     *(SearchExperiment(GITSEARCH, method) for method in _UNTRAINED),
     SearchExperiment(GITSEARCH, "sp", seeds=_FIVE),
     *(SearchExperiment(GITSEARCH, method, seeds=_FIVE) for method in ("transe", "convkb", "capse")),
-    SearchExperiment(GITSEARCH, "blend", seeds=_FIVE),
+    *(SearchExperiment(GITSEARCH, method, seeds=_FIVE) for method in ("blend", "history", "history-blend")),
 )
 
 

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from capse.errors import DataError
-from capse.experiments.search.methods import BASELINES, fit_blend_of, fit_sp
+from capse.experiments.search.blend import CrossFitted, cross_fit, fit_blend
+from capse.experiments.search.methods import BASELINES, HISTORY, fit_sp
 from capse.experiments.search.neural import train_ranker
 from capse.experiments.search.plan import SearchExperiment
 from capse.experiments.search.recipe import load_search_recipe
 from capse.experiments.search.records import record_path, write_record
 from capse.runs.settings import to_mapping
 from capse.search.evaluation import evaluate
+from capse.search.features import GROUPS
 from capse.search.ingest import open_log
+from capse.search.lambdamart import LambdaMARTSettings
 from capse.search.lists import Ranker
 from capse.search.log import SearchLog
 from capse.search.personalised import SP
@@ -106,15 +109,16 @@ def _neural(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
     return Made(train_ranker(log, recipe, seed), recipe.to_mapping())
 
 
-def _sp(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
-    return _of_trees(fit_sp(log, seed, space=_topics(experiment.log)))
+def _trees(groups: Sequence[str], experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
+    return _of_trees(fit_sp(log, seed, groups=groups, space=_topics(experiment.log)))
 
 
-def _blend(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
+def _blend(groups: Sequence[str], experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
     """CapsE's default recipe inside."""
-    recipe = load_search_recipe(experiment.recipe, method="capse")
-    train = partial(train_ranker, recipe=recipe, seed=seed, unknown="model")
-    return _of_trees(fit_blend_of(log, train, seed, space=_topics(experiment.log)), capse=recipe.to_mapping())
+    fitted = {"capse": _capse(experiment.log, seed)}
+    settings = LambdaMARTSettings(seed=seed)
+    blend = fit_blend(log, fitted, settings, groups=groups, space=_topics(experiment.log))
+    return _of_trees(blend, capse=load_search_recipe(method="capse").to_mapping())
 
 
 def _of_trees(ranker: SP, **settings: Any) -> Made:
@@ -124,13 +128,26 @@ def _of_trees(ranker: SP, **settings: Any) -> Made:
     return Made(ranker, resolved, {"validation_mrr": model.validation_mrr, "gains": gains})
 
 
-MAKERS: dict[str, Maker] = {**dict.fromkeys(METHODS, _neural), "sp": _sp, "blend": _blend}
+MAKERS: dict[str, Maker] = {
+    **dict.fromkeys(METHODS, _neural),
+    "sp": partial(_trees, GROUPS),
+    "blend": partial(_blend, GROUPS),
+    "history": partial(_trees, HISTORY),
+    "history-blend": partial(_blend, HISTORY),
+}
 
 
 @cache
 def _topics(name: str) -> VectorSpace:
     """The topics that SP's profiles are made of: with every seed of the trees the same."""
     return build_vectors(_log(name), VectorSettings())
+
+
+@cache
+def _capse(name: str, seed: int) -> CrossFitted:
+    """Trained once for all blends."""
+    recipe = load_search_recipe(method="capse")
+    return cross_fit(_log(name), partial(train_ranker, recipe=recipe, seed=seed, unknown="model"))
 
 
 @cache

@@ -38,9 +38,12 @@ NAMES = {
     "convkb": "ConvKB",
     "capse": "CapsE",
     "blend": "blend",
+    "history": "trees on rank and history",
+    "history-blend": "the same and CapsE",
 }
-EXPECTED_ON_GITSEARCH = ("se", "ci", "pclick", "sp", "transe", "convkb", "capse", "blend")
-AGAINST = ("se", "ci")  # what every row is tested against; the blend also against SP, the same without the score
+EXPECTED_ON_GITSEARCH = ("se", "ci", "pclick", "sp", "transe", "convkb", "capse", "blend", "history", "history-blend")
+AGAINST = ("se", "ci")  # what every row is tested against
+WITHOUT = {"blend": "sp", "history-blend": "history"}  # a blend is also tested against the same without the score
 
 Key = tuple[str, str, str, str]  # log, method, settings, history
 
@@ -95,7 +98,7 @@ def _tests(
 ) -> dict[str, Row] | None:
     """Paired t-tests of the reciprocal ranks, each list's averaged over seeds, against other rows with this history."""
     log, method, _, history = key
-    others = (*AGAINST, "sp") if method == "blend" else AGAINST
+    others = (*AGAINST, WITHOUT[method]) if method in WITHOUT else AGAINST
     found = {}
     for other in others:
         beside = [
