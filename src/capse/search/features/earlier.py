@@ -1,8 +1,8 @@
 """Earlier clicks, found for all results at once.
 
 Satisfied clicks are numbered 0, 1, ... in the order in which they happened, and ``known[i]`` says how many of them lie
-before the cutoff of impression i: it may use a click if and only if the click's number is below ``known[i]``. `Replay`
-decides that in one place, `KnownClicks.of`; all else is arithmetic on these numbers, whole columns at a time.
+before the cutoff of impression i: it may use a click if and only if the click's number is below ``known[i]``. That is
+decided in one place, `KnownClicks.of`; all else is arithmetic on these numbers, whole columns at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from capse.search.feature_table import Float64s
-from capse.search.history import Replay
+from capse.search.history import Clicks
 from capse.search.log import Int64s, SearchLog
 
 
@@ -29,15 +29,8 @@ class KnownClicks:
 
     @classmethod
     def of(cls, log: SearchLog, cutoffs: Int64s) -> KnownClicks:
-        replay = Replay(log, cutoffs)
-        known = np.zeros(len(log), np.int64)
-        seen = 0
-        for event in replay:
-            if event.kind == "click":
-                seen += 1
-            else:
-                known[event.number] = seen
-        return cls(log, replay.clicks.rows, replay.clicks.time, known)
+        clicks = Clicks.of(log)
+        return cls(log, clicks.rows, clicks.time, np.searchsorted(clicks.time, cutoffs, side="left"))
 
     @cached_property
     def impressions(self) -> Int64s:
