@@ -3,7 +3,8 @@
 Run with ``CAPSE_DATA=... python -m benchmarks service``; ``SECONDS=3`` in the environment makes it short. Predictions:
 CapsE with N = 400 on 40,943 entities, every question a different one, at several numbers of clients that each wait for
 their answer. Re-ranking: ten documents, k = 200, N = 400, every user with a profile of 60 clicks, 200 requests a second
-whatever the answers take. Both models are untrained: what scoring costs does not depend on what was learned.
+whatever the answers take. Both models are untrained: what scoring costs does not depend on what was learned. What the
+service's process spends of the cores on a request is measured as well: it does not depend on what others do meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,13 +56,13 @@ def _predict(folder: Path) -> dict[str, Any]:
             {"head": graph.entities.labels[head]} if random.random() < 0.5 else {"tail": graph.entities.labels[tail]}
         )
         bodies.append({"relation": graph.relations.labels[relation], "top": 10, **known})
-    with _served(folder / "graph", folder) as port:
-        _load(port, "/v1/predict", bodies[:64], seconds=1, connections=4)  # warms up
+    with _served(folder / "graph", folder) as service:
+        _load(service, "/v1/predict", bodies[:64], seconds=1, connections=4)  # warms up
         found: dict[str, Any] = {}
         for connections in CONNECTIONS:
-            before = _batches(port)
-            measured = _load(port, "/v1/predict", bodies, seconds=SECONDS, connections=connections)
-            calls, questions = (after - earlier for after, earlier in zip(_batches(port), before, strict=True))
+            before = _batches(service.port)
+            measured = _load(service, "/v1/predict", bodies, seconds=SECONDS, connections=connections)
+            calls, questions = (after - earlier for after, earlier in zip(_batches(service.port), before, strict=True))
             found[str(connections)] = measured | {"questions_per_call": round(questions / calls, 2)}
     return {"entities": len(graph.entities), "filters": FILTERS, "clients": found}
 
@@ -69,14 +70,14 @@ def _predict(folder: Path) -> dict[str, Any]:
 def _rerank(folder: Path) -> dict[str, Any]:
     random = np.random.default_rng(0)
     untrained_run("capse", {"filters": FILTERS}, random).save(folder / "search")
-    with _served(folder / "search", folder) as port:
+    with _served(folder / "search", folder) as service:
         for user in range(USERS):
             clicks = [
                 {"id": f"{user}-{number}", "kind": "click", "user": f"p{user}", "session": "s", "time": NOW + number}
                 | {"document": f"d{random.integers(DOCUMENTS)}"}
                 for number in range(CLICKS)
             ]
-            _post(port, "/v1/events", {"events": clicks})
+            _post(service.port, "/v1/events", {"events": clicks})
         bodies = [
             {
                 "user": f"p{number % USERS}",
@@ -86,14 +87,26 @@ def _rerank(folder: Path) -> dict[str, Any]:
             }
             for number in range(2_000)
         ]
-        _load(port, "/v1/rerank", bodies[:64], seconds=1, connections=2)
-        measured = _load(port, "/v1/rerank", bodies, seconds=SECONDS, rate=RATE)
+        _load(service, "/v1/rerank", bodies[:64], seconds=1, connections=2)
+        measured = _load(service, "/v1/rerank", bodies, seconds=SECONDS, rate=RATE)
     return {"documents": SHOWN, "filters": FILTERS, "rate": RATE, "target_99th_percentile": 15.0} | measured
 
 
+class Service(NamedTuple):
+    """Where it listens and which process it is."""
+
+    port: int
+    process: int
+
+    def core_seconds(self) -> float:
+        """What it has spent of the cores so far."""
+        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def _served(run: Path, folder: Path) -> Iterator[int]:
-    """A service of its own; yields its port."""
+def _served(run: Path, folder: Path) -> Iterator[Service]:
+    """A service in a process of its own."""
     command = [sys.executable, "-m", "capse.cli", "serve", str(run), "--port", "0", "--log-level", "warning"]
     process = subprocess.Popen(
         [*command, "--db", str(folder / f"{run.name}.db")],
@@ -105,20 +118,21 @@ def _served(run: Path, folder: Path) -> Iterator[int]:
         assert process.stdout is not None
         address = PORT.search(process.stdout.readline())
         assert address is not None
-        yield int(address[1])
+        yield Service(int(address[1]), process.pid)
     finally:
         process.terminate()
         process.wait(60)
 
 
-def _load(port: int, path: str, bodies: list[Any], **plan: float) -> dict[str, Any]:
+def _load(service: Service, path: str, bodies: list[Any], **plan: float) -> dict[str, Any]:
     """Latencies in milliseconds and requests per second, as a client in a process of its own sees them."""
-    given = json.dumps({"host": "127.0.0.1", "port": port, "path": path, "bodies": bodies, **plan})
-    command = [sys.executable, "-m", "benchmarks.load_client"]
+    given = json.dumps({"host": "127.0.0.1", "port": service.port, "path": path, "bodies": bodies, **plan})
+    command, spent = [sys.executable, "-m", "benchmarks.load_client"], service.core_seconds()
     done = subprocess.run(
         command, input=given, capture_output=True, text=True, check=True, timeout=120 + plan["seconds"]
     )
     answer = json.loads(done.stdout)
+    spent = service.core_seconds() - spent
     latencies, statuses = np.array(answer["measured"]).T
     assert (statuses == 200).all(), f"statuses {np.unique(statuses, return_counts=True)}"
     percentiles = {str(q): round(1e3 * float(np.percentile(latencies, q)), 2) for q in (50, 90, 99)}
@@ -126,6 +140,7 @@ def _load(port: int, path: str, bodies: list[Any], **plan: float) -> dict[str, A
         "requests": len(latencies),
         "requests_per_second": round(len(latencies) / answer["seconds"], 1),
         "milliseconds": percentiles,
+        "core_milliseconds_a_request": round(1e3 * spent / len(latencies), 2),
     }
 
 

@@ -117,6 +117,9 @@ def test_runs_that_cannot_be_served(graph_run, tmp_path):
         create_app(ServiceSettings(runs=(str(tmp_path / "nowhere"),)))
     with pytest.raises(SettingsError, match="is a second graph run"):
         create_app(ServiceSettings(runs=(str(graph_run), str(graph_run))))
+    (tmp_path / "ranker.json").write_text("{}")
+    with pytest.raises(SettingsError, match="is a run of trees, which look at a whole log: serve one trained with"):
+        create_app(ServiceSettings(runs=(str(tmp_path),)))
 
 
 def test_nothing_in_a_run_is_unpickled(serve, run, monkeypatch):

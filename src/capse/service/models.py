@@ -14,6 +14,7 @@ from capse.graph.prediction import Question, answer_questions
 from capse.graph.predictor import LinkPredictor
 from capse.graph.queries import FREE
 from capse.runs.folder import RunFolder
+from capse.search.personalised import DESCRIPTION as TREES
 from capse.service.names import NameIndex
 from capse.service.problems import Problem
 from capse.service.search import SearchModel
@@ -56,6 +57,9 @@ class Models:
             kind = "search" if RunFolder(run).vectors.is_dir() else "graph"
             if kind in models:
                 raise SettingsError(f"{run} is a second {kind} run", "serve one graph run, one search run, or both")
+            if (Path(run) / TREES).is_file():
+                remedy = "serve one trained with --method capse, convkb or transe"
+                raise SettingsError(f"{run} is a run of trees, which look at a whole log", remedy)
             version = fingerprint(run)
             models[kind] = SearchModel.load(run, version) if kind == "search" else GraphModel.load(run, version)
         return cls(**models)
