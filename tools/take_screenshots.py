@@ -99,7 +99,7 @@ def search_log(impressions: int = 240) -> SearchLog:
 def train_search_run(folder: Path, *, quick: bool = False) -> Path:
     """CapsE on topics of the texts."""
     epochs = 3 if quick else 20
-    settings = ["vectors.source=topics", "vectors.topics=8", "model.filters=8", f"training.epochs={epochs}"]
+    settings = ["vectors.source=topics", "vectors.topics=4", "model.filters=8", f"training.epochs={epochs}"]
     fit_search(search_log(), method="capse", out=folder, overrides=settings)
     return folder
 
@@ -158,6 +158,8 @@ def look_at_graph(page: Page, address: str) -> None:
 
 
 def look_at_search(page: Page, address: str) -> None:
+    for user in ("ada", "grace"):
+        page.request.delete(f"{address}/v1/users/{user}")
     page.goto(f"{address}/#/search")
     page.get_by_label("Query").fill("python")
     page.get_by_label("What the engine found").fill(engine_list())

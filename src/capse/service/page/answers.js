@@ -1,7 +1,7 @@
 // The ranked answers to one question, each with a reason on request.
 
 import { api } from "./api.js";
-import { announce, count, el, problem, waiting } from "./dom.js";
+import { announce, count, decimal, el, problem, readable, waiting } from "./dom.js";
 import { go, link } from "./route.js";
 import { explanation } from "./why.js";
 
@@ -44,7 +44,8 @@ const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 function list(entity, values, predictions) {
   const { relation, side = "tail" } = values;
-  const question = side === "tail" ? [entity.name, relation, "?"] : ["?", relation, entity.name];
+  const words = readable(relation);
+  const question = side === "tail" ? [entity.name, words, "?"] : ["?", words, entity.name];
   const title = el("h2", {}, question.flatMap((part, place) => (place ? [el("span", { class: "dash" }, " — "), part] : [part])));
   if (!predictions.length) {
     return { nodes: [title, el("p", { class: "empty" }, "Every answer is known already.")], rows: [], heard: "No new answer." };
@@ -60,7 +61,7 @@ function list(entity, values, predictions) {
 }
 
 function worth(answer, calibrated) {
-  return calibrated ? `probability ${percent(answer.probability)}` : `score ${answer.score.toFixed(3)}`;
+  return calibrated ? `probability ${percent(answer.probability)}` : `score ${decimal(answer.score)}`;
 }
 
 export function percent(share) {
@@ -86,7 +87,7 @@ function answerRow(entity, values, answer, rank, calibrated) {
     "Why?",
   );
   const bar = calibrated ? el("span", { class: "share", style: { "--share": answer.probability } }) : null;
-  const number = calibrated ? percent(answer.probability) : answer.score.toFixed(3);
+  const number = calibrated ? percent(answer.probability) : decimal(answer.score);
   const node = el(
     "li",
     {},

@@ -51,6 +51,26 @@ export function sentence(text) {
   return /[.?!]$/.test(whole) ? whole : `${whole}.`;
 }
 
+/**
+ * A relation as people read it. Names are left alone; labels as Freebase and WordNet have them are not made for reading:
+ * "/people/person/place_of_birth" becomes "place of birth", "_hypernym" becomes "hypernym".
+ */
+export function readable(relation) {
+  if (!/^[/_]\S+$/.test(relation)) return relation;
+  const parts = relation.split("./").map((part) => part.split("/").pop().replaceAll("_", " ").trim());
+  return parts.filter(Boolean).join(" › ") || relation;
+}
+
+/** Three places, or as many as a small number needs; a minus that is one. */
+export function decimal(value) {
+  const text = value !== 0 && Math.abs(value) < 0.001 ? value.toExponential(1) : value.toFixed(3);
+  return text.replaceAll("-", "−");
+}
+
+export function signed(value) {
+  return value < 0 ? decimal(value) : `+${decimal(value)}`;
+}
+
 let last = 0;
 
 /** An id that nothing else on the page has. */

@@ -1,6 +1,6 @@
 // The facts of an entity, grouped by relation and direction: for the picture and for the list beside it.
 
-import { el } from "./dom.js";
+import { el, readable } from "./dom.js";
 import { link } from "./route.js";
 
 /**
@@ -20,7 +20,7 @@ export function grouped(entity, facts) {
   for (const { relation, relationName, id, name, seen } of ways.values()) {
     const way = seen.size > 1 ? "both" : [...seen][0];
     const key = JSON.stringify([way, relation]);
-    if (!groups.has(key)) groups.set(key, { relation, name: relationName, way, neighbours: [] });
+    if (!groups.has(key)) groups.set(key, { relation, name: readable(relationName), way, neighbours: [] });
     groups.get(key).neighbours.push({ id, name });
   }
   const order = ["both", "out", "in"];
@@ -80,7 +80,7 @@ export function factList(entity, name, groups) {
       { class: "group" },
       el(
         "h3",
-        {},
+        { title: group.relation },
         el("span", { "aria-hidden": "true" }, el("span", { class: "arrow" }, ARROWS[group.way]), " ", group.name),
         el("span", { class: "only-heard" }, spoken(name, group)),
       ),

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { answers } from "./answers.js";
 import { combobox } from "./combobox.js";
-import { count, el, freshId, problem, waiting } from "./dom.js";
+import { count, el, freshId, problem, readable, waiting } from "./dom.js";
 import { chosen, factList, grouped } from "./facts.js";
 import { picture } from "./picture.js";
 import { go, here, link } from "./route.js";
@@ -127,7 +127,10 @@ function ask(entity) {
     placeholder: "Choose a relation",
     find: async (text, signal) => {
       const found = await api.relations(text, 100, signal);
-      return found.relations.map((row) => ({ id: row.relation, name: row.name, note: row.match === "similar" ? "similar" : null }));
+      return found.relations.map((row) => {
+        const name = readable(row.name);
+        return { id: row.relation, name, note: name !== row.relation ? row.relation : row.match === "similar" ? "similar" : null };
+      });
     },
     choose: (row) => change({ relation: row.id }),
   });
@@ -158,7 +161,7 @@ function ask(entity) {
       values = { ...now };
       for (const input of node.querySelectorAll("[type=radio]")) input.checked = input.value === (now.side ?? "tail");
       unknown.checked = now.new === "1";
-      if (document.activeElement !== relation.input) relation.set(now.relation ?? "");
+      if (document.activeElement !== relation.input) relation.set(readable(now.relation ?? ""));
     },
   };
 }

@@ -5,7 +5,7 @@ import { link } from "./route.js";
 
 const ROW = 27; // pixels from one neighbour to the next
 const GAP = 13; // between groups
-const NARROW = 500; // below this width neighbours stand below each other on one side
+const NARROW = 500; // below this width everything stands in one column
 const ruler = document.createElement("canvas").getContext("2d");
 
 /** A picture of chosen groups (see facts.js) that is drawn anew when its width changes. */
@@ -22,42 +22,33 @@ export function picture(name, groups) {
   return place;
 }
 
-/** Incoming facts on the left, outgoing ones on the right; one side alone gets all the room. */
+/** The entity on the left, relations in the middle, neighbours on the right; arrows say who is the head. */
 function spread(name, groups, width) {
-  const sides = [groups.filter((group) => group.way === "in"), groups.filter((group) => group.way !== "in")];
-  const both = sides.every((side) => side.length);
-  const heights = sides.map(heightOf);
-  const height = Math.max(...heights, 110) + 24;
-  const centre = { x: both ? width / 2 : sides[1].length ? width * 0.14 : width * 0.86, y: height / 2 };
+  const tall = heightOf(groups);
+  const height = Math.max(tall, 110) + 24;
+  const centre = { x: width * 0.14, y: height / 2 };
+  const [pill, room, dot] = [width * 0.47, width * 0.31, width * 0.69];
   const edges = [];
   const nodes = [];
-  sides.forEach((side, index) => {
-    const way = index ? 1 : -1;
-    const room = index ? width - centre.x : centre.x;
-    const pill = centre.x + way * room * (both ? 0.4 : 0.42);
-    const dot = centre.x + way * room * 0.66;
-    let y = (height - heights[index]) / 2;
-    for (const group of side) {
-      const rows = rowsOf(group);
-      const middle = y + (rows.length * ROW) / 2;
-      const half = pillWidth(group.name, room * 0.42) / 2;
-      const [back, forth] = [group.way !== "out", group.way !== "in"]; // does it lead to the entity, to the neighbours?
-      edges.push(curve(centre.x + way * 9, centre.y, pill - way * half, middle, back, false));
-      rows.forEach((row, number) => {
-        const at = y + (number + 0.5) * ROW;
-        edges.push(curve(pill + way * half, middle, dot - way * 6, at, false, forth && row.id !== null));
-        const space = index ? width - dot - 14 : dot - 14;
-        nodes.push(neighbour(row, dot, at, space, way));
-      });
-      nodes.push(pillNode(group, pill, middle, room * 0.42));
-      y += rows.length * ROW + GAP;
-    }
-  });
-  const words = fit(name, both ? width * 0.3 : width * 0.26, "600 15px");
-  return frame(width, height, edges, nodes, [
-    svg("circle", { class: "centre", cx: centre.x, cy: centre.y, r: 9 }),
-    svg("text", { class: "centre", x: centre.x, y: centre.y + 28, "text-anchor": "middle" }, words),
-  ]);
+  let y = (height - tall) / 2;
+  for (const group of groups) {
+    const rows = rowsOf(group);
+    const middle = y + (rows.length * ROW) / 2;
+    const half = pillWidth(group.name, room) / 2;
+    const [back, forth] = [group.way !== "out", group.way !== "in"]; // does it lead to the entity, to the neighbours?
+    edges.push(curve(centre.x + 9, centre.y, pill - half, middle, back, false));
+    rows.forEach((row, number) => {
+      const at = y + (number + 0.5) * ROW;
+      edges.push(curve(pill + half, middle, dot - 6, at, false, forth && row.id !== null));
+      nodes.push(neighbour(row, dot, at, width - dot - 14));
+    });
+    nodes.push(pillNode(group, pill, middle, room));
+    y += rows.length * ROW + GAP;
+  }
+  const lines = wrapped(name, 2 * centre.x - 4).map((line, number) =>
+    svg("text", { class: "centre", x: centre.x, y: centre.y + 28 + number * 19, "text-anchor": "middle" }, line),
+  );
+  return frame(width, height, edges, nodes, [svg("circle", { class: "centre", cx: centre.x, cy: centre.y, r: 9 }), ...lines]);
 }
 
 /** Everything below the entity, relation by relation: for a phone. */
@@ -76,7 +67,7 @@ function tree(name, groups, width) {
     rowsOf(group).forEach((row, number) => {
       const below = at + (number + 1) * ROW;
       edges.push(svg("path", { class: "edge", d: `M${spine + 30},${at + 11}V${below}H${spine + 42}` }));
-      nodes.push(neighbour(row, spine + 48, below, width - spine - 64, 1));
+      nodes.push(neighbour(row, spine + 48, below, width - spine - 64));
     });
     y += (rowsOf(group).length + 1) * ROW + GAP;
   }
@@ -115,10 +106,10 @@ function curve(x1, y1, x2, y2, startArrow, endArrow) {
   });
 }
 
-function neighbour(row, x, y, space, way) {
+function neighbour(row, x, y, space) {
   const words = svg(
     "text",
-    { x: x + way * 11, y: y + 5, "text-anchor": way > 0 ? "start" : "end", class: row.id === null ? "more" : null },
+    { x: x + 11, y: y + 5, class: row.id === null ? "more" : null },
     fit(row.name, space, "14px"),
   );
   if (row.id === null) return words;
@@ -128,10 +119,13 @@ function neighbour(row, x, y, space, way) {
 
 function pillNode(group, x, y, space) {
   const width = pillWidth(group.name, space);
-  return [
+  return svg(
+    "g",
+    {},
+    svg("title", {}, group.relation),
     svg("rect", { class: "pill", x: x - width / 2, y: y - 11, width, height: 22, rx: 11 }),
     svg("text", { class: "pill", x, y: y + 4.5, "text-anchor": "middle" }, fit(group.name, width - 16, "13px")),
-  ];
+  );
 }
 
 function pillWidth(name, space) {
@@ -149,4 +143,15 @@ function fit(text, space, size) {
   let end = text.length;
   while (end > 1 && measure(`${text.slice(0, end)}…`, size) > space) end -= 1;
   return `${text.slice(0, end).trimEnd()}…`;
+}
+
+/** The entity's name on at most three lines. */
+function wrapped(text, space) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (lines.length === 3 || measure(longer, "600 15px") <= space) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.filter(Boolean).map((line) => fit(line, space, "600 15px"));
 }

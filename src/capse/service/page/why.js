@@ -1,6 +1,6 @@
 // An explanation in words and bars: what carried the score, and which training facts lie near.
 
-import { count, el, sentence } from "./dom.js";
+import { count, decimal, el, readable, sentence, signed } from "./dom.js";
 import { link } from "./route.js";
 
 const BARS = 10;
@@ -19,7 +19,7 @@ function entityLink(id, name) {
 }
 
 function factWords(fact) {
-  return [entityLink(fact.head, fact.head_name), ` ${fact.relation_name} `, entityLink(fact.tail, fact.tail_name)];
+  return [entityLink(fact.head, fact.head_name), ` ${readable(fact.relation_name)} `, entityLink(fact.tail, fact.tail_name)];
 }
 
 const SPLITS = { train: "one of the facts it was trained on", valid: "a fact held out for validation", test: "a fact held out for testing" };
@@ -91,7 +91,7 @@ function bars(why) {
       {},
       el("th", { scope: "row" }, place),
       el("td", { class: "bar" }, el("span", { class: value < 0 ? "against" : "for", style: { "--share": Math.abs(value) / largest } })),
-      el("td", { class: "number" }, `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`),
+      el("td", { class: "number" }, signed(value)),
     ),
   );
   const rest = order.slice(BARS).reduce((sum, [, value]) => sum + value, 0);
@@ -102,7 +102,7 @@ function bars(why) {
     "section",
     {},
     title,
-    el("p", {}, `${count(values.length, "dimension")} add up to ${of}: ${total.toFixed(3)}. ${meaning}`),
+    el("p", {}, `${count(values.length, "dimension")} add up to ${of}: ${decimal(total)}. ${meaning}`),
     el(
       "table",
       { class: "bars" },
@@ -110,6 +110,6 @@ function bars(why) {
       el("thead", { class: "only-heard" }, el("tr", {}, el("th", { scope: "col" }, "Dimension"), el("td", {}), el("th", { scope: "col" }, "Adds"))),
       el("tbody", {}, rows),
     ),
-    order.length > BARS ? el("p", { class: "hint" }, `The other ${order.length - BARS} together: ${rest < 0 ? "−" : "+"}${Math.abs(rest).toFixed(3)}.`) : null,
+    order.length > BARS ? el("p", { class: "hint" }, `The other ${order.length - BARS} together: ${signed(rest)}.`) : null,
   );
 }
