@@ -188,6 +188,7 @@ def take(runs: list[Path], folder: Path, scratch: Path) -> None:
                 )
                 look(page, address)
                 page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
+                page.evaluate("document.querySelector('textarea')?.scrollTo(0, 0)")
                 path = folder / f"page-{part}-{name}.png"
                 page.screenshot(path=path, full_page=True)
                 _shrink(path)

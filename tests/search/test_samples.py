@@ -68,7 +68,8 @@ def test_words_are_those_of_the_document(world):
         hits = [word in words for document, words in zip(shown, own, strict=True) for word in document.words]
         assert np.mean(hits) > 0.8
         assert sample_lists(space) == sample_lists(space)
+        assert len({one.query for one in sample_lists(space)}) == 3
 
 
 def test_a_vector_of_zeros_has_no_words(space):
-    assert words_of(space, np.zeros(space.width, np.float32)) == ()
+    assert words_of(space, np.zeros((2, space.width), np.float32)) == [(), ()]

@@ -50,10 +50,9 @@ def sample_lists(space: VectorSpace, lists: int = 3, length: int = 9) -> list[Sa
         each = -(-length // _KINDS)
         columns = [_nearest(rows, anchor, each, free) for anchor in anchors if free[anchor]]
         order = [column[place] for place in range(each) for column in columns if place < len(column)][:length]
-        documents = tuple(_shown(space, int(numbers[place])) for place in order)
-        if documents:
-            first = dict.fromkeys(word for document in documents[:_KINDS] for word in document.words[:1])
-            found.append(SampleList(" ".join(first) or f"list {len(found) + 1}", documents))
+        if order:
+            documents = _shown(space, numbers[order])
+            found.append(SampleList(_query(documents, {one.query for one in found}), documents))
     return found
 
 
@@ -76,19 +75,32 @@ def _nearest(rows: Float32s, anchor: int, count: int, free: npt.NDArray[np.bool_
     return nearest
 
 
-def _shown(space: VectorSpace, number: int) -> SampleDocument:
-    return SampleDocument(space.known.labels[number], words_of(space, space.known.rows[number]))
+def _shown(space: VectorSpace, numbers: npt.NDArray[np.intp]) -> tuple[SampleDocument, ...]:
+    labels = [space.known.labels[number] for number in numbers.tolist()]
+    words = words_of(space, space.known.rows[numbers])
+    return tuple(SampleDocument(label, shown) for label, shown in zip(labels, words, strict=True))
 
 
-def words_of(space: VectorSpace, vector: Float32s) -> tuple[str, ...]:
-    """The words that a vector stands for most; of topics those that are more frequent in its own than in all."""
+def _query(documents: tuple[SampleDocument, ...], taken: set[str]) -> str:
+    """The first word of each kind, with a number where another list is called so."""
+    words = dict.fromkeys(word for document in documents[:_KINDS] for word in document.words[:1])
+    query = " ".join(words) or "list"
+    return query if words and query not in taken else f"{query} {len(taken) + 1}"
+
+
+def words_of(space: VectorSpace, vectors: Float32s) -> list[tuple[str, ...]]:
+    """The words that vectors (n, k) stand for most; of topics those more frequent in theirs than in all."""
     model = space.model
     if isinstance(model, Topics):
         shares = model.components / model.components.sum(axis=1, keepdims=True)
-        weights = vector @ shares
+        weights = vectors @ shares  # (n, V)
         weights = weights * np.log(np.maximum(weights, 1e-12) / np.maximum(shares.mean(axis=0), 1e-12))
     elif isinstance(model, Lsa):
-        weights = model.directions @ vector
+        weights = vectors @ model.directions.T
     else:
-        return ()
-    return tuple(model.words[place] for place in np.argsort(-weights, kind="stable")[:_WORDS] if weights[place] > 0)
+        return [()] * len(vectors)
+    best = np.argsort(-weights, axis=1, kind="stable")[:, :_WORDS]
+    return [
+        tuple(model.words[place] for place in places.tolist() if row[place] > 0)
+        for places, row in zip(best, weights, strict=True)
+    ]
