@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import capse
 from capse.service import problems, web
 from capse.service.observe import Observe, configure_logs
 from capse.service.routes import ROUTERS
-from capse.service.settings import ServiceSettings
+from capse.service.settings import THREADS, ServiceSettings
 from capse.service.state import Service
 from capse.service.store import SCOPES
 
@@ -41,6 +42,7 @@ def create_app(settings: ServiceSettings, *, on_signals: bool = False) -> FastAP
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if on_signals:
             sys.setswitchinterval(_SWITCH)
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "capse"))
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, service.reload_soon)
         if READY_VARIABLE in os.environ:
             (Path(os.environ[READY_VARIABLE]) / f"ready-{os.getpid()}").touch()

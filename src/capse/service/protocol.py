@@ -1,6 +1,6 @@
-"""Connections that slow clients cannot hold open: a request's line and headers must arrive whole, and in time.
+"""Connections that slow clients cannot hold open: headers must arrive whole and in time, and answers must be read.
 
-uvicorn bounds neither. Bodies are bounded by `capse.service.bodies`.
+uvicorn bounds none of it. Bodies are bounded by `capse.service.bodies`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from capse.service.problems import MEDIA_TYPE, Problem
-from capse.service.settings import HEADER_SECONDS, MAX_HEADERS
+from capse.service.settings import HEADER_SECONDS, MAX_HEADERS, READ_SECONDS
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -20,6 +20,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _timer: asyncio.TimerHandle | None = None
     _received = 0  # bytes of headers that are not complete
+    _unread: asyncio.TimerHandle | None = None  # while the client does not read
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -27,6 +28,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -37,6 +39,14 @@ class BoundedProtocol(HttpToolsProtocol):
         if waiting and self._timer is not None and self._received > MAX_HEADERS:
             detail = f"the headers are larger than {MAX_HEADERS:,} bytes"
             self._refuse(Problem("headers-too-large", detail, "send fewer or shorter ones"))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stop_waiting()
+        super().resume_writing()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -58,6 +68,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _stop_waiting(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _on_timeout(self) -> None:
         self._timer = None

@@ -12,6 +12,7 @@ MAX_BODY = 4 * 2**20  # bytes of a request's body
 MAX_HEADERS = 32 * 2**10  # bytes of a request's line and headers
 HEADER_SECONDS = 10.0  # for them to arrive
 BODY_SECONDS = 20.0  # for the body to arrive
+READ_SECONDS = 20.0  # for a client to read on when it has stopped reading an answer
 MAX_TEXT = 1_000  # characters of a label, a name or a search query
 MAX_ID = 200  # characters of the id of a user, session, document or event
 MAX_DOCUMENT = 10_000  # characters of a document's text
@@ -25,6 +26,7 @@ MAX_EVENTS = 1_000  # events in one request
 MAX_SHOWN = 1_000  # documents of an impression
 MAX_WAITING = 4_096  # questions that may wait to be scored
 MAX_CONNECTIONS = 2_000  # at a time, in each worker
+THREADS = 32  # that may wait for the database, in each worker: those that add events share a transaction
 SHUTDOWN_SECONDS = 30  # for requests in flight when the service is told to stop
 
 
