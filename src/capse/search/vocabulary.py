@@ -57,15 +57,16 @@ def training_documents(log: SearchLog, settings: TextSettings) -> Int64s:
 
 
 def choose_words(documents: Iterable[Iterable[str]], settings: TextSettings) -> list[str]:
-    """The words to keep of documents given by their distinct words: in alphabetical order.
+    """The words to keep of documents given by their words, which may repeat or have counts: in alphabetical order.
 
-    >>> choose_words([{"the", "cat"}, {"the", "cat"}, {"the", "dog"}, {"the"}], TextSettings(max_share=0.6))
+    >>> documents = [{"the": 9, "cat": 5}, {"the": 1, "cat": 4}, ["the", "dog", "dog"], {"the"}]
+    >>> choose_words(documents, TextSettings(max_share=0.6))
     ['cat']
     """
     found: Counter[str] = Counter()
     count = 0
     for words in documents:
-        found.update(words)
+        found.update(set(words))  # a mapping of counts would add its counts: documents are what is counted
         count += 1
     most = settings.max_share * count
     kept = [word for word, times in found.items() if settings.min_documents <= times <= most]
