@@ -8,14 +8,16 @@ import os
 import re
 import shutil
 import signal
+import socket
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
-from capse.service.settings import BODY_SECONDS, HEADER_SECONDS, MAX_BODY
+from capse.service.settings import BODY_SECONDS, HEADER_SECONDS, MAX_BODY, READ_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -178,6 +180,29 @@ def test_slow_clients_are_sent_away_and_others_are_served_meanwhile(server, grap
             connection.close()
     assert time.monotonic() - started < BODY_SECONDS + 10
     assert ask(service).status_code == 200
+
+
+def test_answers_that_nobody_reads_are_given_up(server, graph_run):
+    service = server(graph_run)
+    body = json.dumps({"queries": [ASK | {"top": 30}] * 256}).encode()
+    request = POST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+    def held():
+        """Connections that the process has, whatever the system still keeps of them."""
+        return sum(
+            os.readlink(entry).startswith("socket:") for entry in Path(f"/proc/{service.process.pid}/fd").iterdir()
+        )
+
+    before = held()
+    with ExitStack() as closing:
+        for _ in range(3):
+            connection = closing.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            connection.connect(("127.0.0.1", service.port))
+            connection.sendall(20 * request)  # 15 MB of answers: more than the system keeps for us
+        wait_for(lambda: held() == before + 3)
+        wait_for(lambda: held() == before, READ_SECONDS + 40)
+        assert ask(service).status_code == 200
 
 
 def test_an_endless_header_is_refused(server, graph_run):
