@@ -27,7 +27,7 @@ check: install   ## style, types, and who imports whom
 	$(BIN)/lint-imports
 
 test: check      ## everything above and the tests (under 10 minutes)
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal
 
 test-slow: install  ## servers, browsers, long kills, full data sets (under 30 minutes)
 	$(BIN)/pytest -m slow
