@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from capse.reports.reproduction.report import render, write_report
 from capse.reports.reproduction.targets import TARGETS
 
 ROOT = Path(__file__).parents[3]
+NAMES = ("realistic", "optimistic", "pessimistic")
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +60,24 @@ def test_what_ties_are_worth_is_said_in_words(writer, read_page):
     page = read_page(render(collect(Results(writer.folder), PLAN)))
     assert "CapsE, released settings: MRR 0.150, which the published way to count ties makes 0.250: 40% of" in page.text
     assert "With all ties against the true answer it is 0.050." in page.text
+
+
+def test_ties_that_grow_with_training_are_shown(writer, read_page):
+    planted = [(1, 0.20, 0.22, 0.18), (2, 0.15, 0.40, 0.10)]
+    looks = [
+        {
+            "epoch": epoch,
+            "validation": {policy: {"mrr": mrr, "hits@10": mrr} for policy, mrr in zip(NAMES, mrrs, strict=True)},
+        }
+        for epoch, *mrrs in planted
+    ]
+    content = {"what": "CapsE, begun", "command": "capse train", "commit": "abc", "planned": 31, "looks": looks}
+    (writer.folder / "ties.json").write_text(json.dumps(content | {"machine": {"processor": "a processor"}}))
+    page = read_page(render(collect(Results(writer.folder), PLAN)))
+    assert "CapsE, begun (2 of 31 epochs)." in page.text
+    assert "best at epoch 1 when ties are shared (0.200), and at epoch 2 when they count for the true" in page.text
+    assert "At that epoch shared ties give 0.150, and ties against the true answer 0.100. Whoever counts" in page.text
+    assert "tie-curve" in render(collect(Results(writer.folder), PLAN))
 
 
 def test_what_was_tried_is_told(writer, read_page):

@@ -11,7 +11,7 @@ from pathlib import Path
 from capse.experiments.plan import FB15K237, find
 from capse.reports.figures import tie_policies
 from capse.reports.html import Markup, details, element, join, page, section, table
-from capse.reports.reproduction import figures, origins
+from capse.reports.reproduction import figures, origins, tie_curve
 from capse.reports.reproduction.block import Block, number
 from capse.reports.reproduction.blocks import blocks, claim_block, data_name, target_block, verdict
 from capse.reports.reproduction.collect import Reproduction
@@ -141,6 +141,7 @@ def _ties(found: Reproduction) -> Markup:
         *(element("p", text) for text in paragraphs),
         table("FB15k-237, test set", ("model", "measured by", "ties", "MRR", "Hits@10 %"), ("", lines)),
         _list(_gap(row) for row in shown if row["ours"]),
+        tie_curve.tie_curve(found.results.folder / tie_curve.NAME),
         _tie_chart(found),
     )
 
