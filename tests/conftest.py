@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from torch.utils._pytree import tree_leaves
 from capse.graph.dataset import Graph
 
 torch.set_num_threads(2)
+
+# Where Ctrl-C is ignored, as in the background of a shell, the processes that a test starts would ignore it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every run tries the same examples, so that a change and not chance turns a test red, and a failure is reported at once
 # instead of being shrunk for minutes. `pytest --hypothesis-profile=explore` draws others, and shrinks what fails.
