@@ -146,7 +146,7 @@ def test_descent_on_touched_rows_is_descent(make_trainer, make_model, monkeypatc
     quick = make_trainer(make_model("transe", dim=17), **options)
     assert quick.row_step is not None
     records, weights = train(quick)
-    monkeypatch.setattr("capse.training.loop.row_step", lambda *_: None)
+    monkeypatch.setattr("capse.training.loop.row_step", lambda *_, **__: None)
     plain = make_model("transe", dim=17)
     plain.constrain()
     plain_records, plain_weights = train(make_trainer(plain, **options))
