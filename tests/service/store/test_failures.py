@@ -155,15 +155,15 @@ class TestGone:
             for thread in threads:
                 thread.start()
             time.sleep(2)
-            before = len(acknowledged)
             postgres.stop()
+            before = len(acknowledged)
             time.sleep(10)
             during = len(acknowledged)
             postgres.start()
             for thread in threads:
                 thread.join()
             assert before > 0
-            assert during - before <= 2, "what was under way when it stopped"
+            assert during - before <= 2, "answers that were on their way when it had stopped"
             assert len(acknowledged) > during, "it works again"
             assert {error.kind for error in refused} == {"gone"}
             assert all(error.temporary for error in refused)
