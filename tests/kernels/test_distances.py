@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -99,3 +103,15 @@ def test_nan_is_not_lost():
     candidates = vectors(10, 4)
     candidates[3, 2] = torch.nan
     assert pairwise_distances(vectors(2, 4), candidates).isnan().sum(dim=0).tolist() == [0, 0, 0, 2] + [0] * 6
+
+
+@pytest.mark.skipif(numba is None, reason="numba is not installed")
+def test_a_second_process_finds_the_machine_code_of_the_first(tmp_path):
+    program = (
+        "import torch; from capse.kernels import distances as d\n"
+        "d.pairwise_distances(torch.ones(2, 3), torch.ones(4, 3), 1)\n"
+        "print(sum(d._compiled_sums.stats.cache_hits.values()), sum(d._compiled_sums.stats.cache_misses.values()))"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True) for _ in range(2)]
+    assert [run.stdout.split() for run in runs] == [[b"0", b"1"], [b"1", b"0"]]
