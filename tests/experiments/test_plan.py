@@ -35,6 +35,8 @@ def test_every_recipe_is_that_of_its_model_and_data(experiment):
     [
         ("convkb-wn18rr", 400, 5e-5, 100),
         ("convkb-fb15k-237", 100, 1e-5, 100),
+        ("convkb-released-wn18rr", 400, 5e-5, 100),
+        ("convkb-released-fb15k-237", 100, 1e-5, 100),
         ("capse-wn18rr", 400, 1e-5, 50),
         ("capse-fb15k-237", 50, 1e-4, 50),
         ("capse-released-wn18rr", 400, 1e-5, 31),
@@ -53,11 +55,22 @@ def test_settings_are_the_papers(name, filters, learning_rate, epochs):
     assert planned.optimizer.name == "adam"
     assert (
         named(PLAN, name).start
-        == {"wn18rr": "transe-wn18rr", "fb15k-237": "transe-own-fb15k-237"}[named(PLAN, name).dataset]
+        == {"wn18rr": "transe-wn18rr", "fb15k-237": "transe-fb15k-237"}[named(PLAN, name).dataset]
     )
     if planned.model_name == "capse":
         assert planned.model.capsule_dim == 10
         assert planned.model.routing == (named(PLAN, name).routing or 1)
+
+
+@pytest.mark.parametrize(("dataset", "margin"), [("wn18rr", 5), ("fb15k-237", 1)])
+def test_transe_follows_its_protocol(dataset, margin):
+    """Nguyen et al. 2016 and 2018, and the start of their program where no words are at hand."""
+    planned = recipe(f"transe-{dataset}")
+    assert (planned.model.dim, planned.model.norm, planned.model.unit_ball) == (100, 1, True)
+    assert (planned.optimizer.name, planned.training.learning_rate, planned.training.epochs) == ("sgd", 5e-4, 3000)
+    assert (planned.loss.name, planned.loss.margin, planned.loss.reduction) == ("margin", margin, "sum")
+    assert (planned.negatives.sampler, planned.negatives.count) == ("bernoulli", 1)
+    assert planned.model.vector_start == ("uniform" if dataset == "wn18rr" else "normal")
 
 
 def test_the_two_forms_of_capse_differ_as_the_programs_do():
@@ -70,6 +83,16 @@ def test_the_two_forms_of_capse_differ_as_the_programs_do():
             "mean",
         )
         assert (theirs.model.filter_start, theirs.model.readout) == (start, "sigmoid")
+        assert theirs.training.draw == "replacement"
+
+
+def test_the_two_trainings_of_convkb_differ_as_the_programs_do():
+    for dataset, start in (("wn18rr", "normal"), ("fb15k-237", "translation")):
+        ours, theirs = recipe(f"convkb-{dataset}"), recipe(f"convkb-released-{dataset}")
+        assert (ours.loss.name, ours.loss.reduction) == ("softplus", "sum")
+        assert (theirs.loss.name, theirs.loss.reduction) == ("softplus", "mean")
+        assert ours.regularizer.weights == theirs.regularizer.weights == 0.001
+        assert (theirs.model.filter_start, theirs.model.weight_start) == (start, "xavier")
         assert theirs.training.draw == "replacement"
 
 
@@ -97,6 +120,7 @@ def test_only_what_a_part_shows_can_be_chosen():
 def test_one_row_for_each_kind_of_settings():
     for dataset in ("wn18rr", "fb15k-237"):
         assert [each.settings for each in find(PLAN, "CapsE", dataset)] == ["paper", "released", "own"]
+        assert [each.settings for each in find(PLAN, "ConvKB", dataset)] == ["paper", "released"]
 
 
 def test_starts_come_first_and_once():

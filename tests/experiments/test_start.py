@@ -204,3 +204,49 @@ def test_word_files_that_are_of_no_use(glove, cities, tmp_path):
     glove.write_bytes(b"word 1 2 3\nw\xff 1 2 3\n")
     with pytest.raises(DataError, match=r"glove\.txt, line 2: not UTF-8"):
         read_word_vectors(glove, set())
+
+
+@pytest.fixture(scope="module")
+def product(small, tmp_path_factory):
+    """A DistMult run on the small graph, with reciprocal relations."""
+    path = tmp_path_factory.mktemp("product") / "run"
+    fit(small, model="distmult", out=path, overrides=[*QUICK, "model.dim=8", "model.reciprocal=true"])
+    return path
+
+
+class TestTwoRuns:
+    """start.beside: a second run's vectors after the first's."""
+
+    def test_each_fills_its_dimensions(self, source, product, small):
+        model = model_for(small, "capse", dim=14, reciprocal=True)
+        message = start(model, small, dim=14, run=str(product), beside=str(source))
+        assert f"start from {product}; " in message
+        assert message.endswith(f"start from {source}")
+        first, second = LinkPredictor.load(product, "cpu").model, LinkPredictor.load(source, "cpu").model
+        count = len(small.relations)
+        assert torch.equal(model.entities, torch.cat([first.entities, second.entities], 1))
+        assert torch.equal(model.relations[:, :8], first.relations)
+        assert torch.equal(model.relations[:count, 8:], second.relations)
+        assert torch.equal(model.relations[count:, 8:], -second.relations), "TransE's inverse is the way back"
+
+    def test_an_untrained_capse_ranks_as_both_together(self, source, product, small, tmp_path):
+        overrides = [
+            *QUICK, "training.epochs=0", "model.dim=14", "model.reciprocal=true", "model.variant=scaled",
+            "model.filters=83", "model.filter_start=product", "model.distance_dims=6", "model.distance_weight=0.7",
+            f"start.run={product}", f"start.beside={source}",
+        ]  # fmt: skip
+        run = fit(small, model="capse", out=tmp_path / "run", overrides=overrides)
+        first, second = LinkPredictor.load(product, "cpu").model, LinkPredictor.load(source, "cpu").model
+        heads, relations = torch.arange(20).repeat(2), torch.arange(2).repeat_interleave(20)
+        with torch.no_grad():
+            wanted = first.score_tails(heads, relations) + 0.7 * second.score_tails(heads, relations)
+            scores = run.model.score_tails(heads, relations)
+        assert torch.corrcoef(torch.stack([scores.flatten(), wanted.flatten()]))[0, 1] > 0.99
+
+    def test_sizes_must_add_up(self, source, product, small):
+        with pytest.raises(SettingsError, match=r"model.dim is 6, and 8 in .* and 6 in .*: set model.dim=14"):
+            start(model_for(small, "capse"), small, run=str(product), beside=str(source))
+
+    def test_the_second_needs_a_first(self, source):
+        with pytest.raises(SettingsError, match=r"start.beside is given without start.run"):
+            StartSettings(beside=str(source))

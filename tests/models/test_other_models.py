@@ -185,8 +185,9 @@ class TestUnitBall:
 class TestStarts:
     @pytest.mark.parametrize("name", ["transr", "stranse"])
     @pytest.mark.parametrize("norm", [1, 2])
-    def test_identity_matrices_start_as_transe(self, name, norm):
-        settings = TranslationSettings(dim=4, norm=norm)
+    @pytest.mark.parametrize("start", ["uniform", "normal"])
+    def test_identity_matrices_start_as_transe(self, name, norm, start):
+        settings = TranslationSettings(dim=4, norm=norm, vector_start=start)
         model, transe = (build_model(x, settings, entities=5, relations=3, seed=2) for x in (name, "transe"))
         ids = torch.arange(5), torch.tensor([2, 0, 1, 1, 2]), torch.arange(5).flip(0)
         with torch.no_grad():
@@ -199,6 +200,14 @@ class TestStarts:
         """Bordes et al. 2013, Algorithm 1: uniform in ±6/√k, relation vectors then normalised."""
         model = build_model(name, TranslationSettings(dim=4), entities=5, relations=9)
         torch.testing.assert_close(model.relations.detach()[:, :4].norm(dim=1), torch.ones(9))
+
+    def test_translations_can_start_near_zero(self):
+        """Normal of deviation 1/k, in entities and relations alike, as Nguyen et al.'s program has it."""
+        settings = TranslationSettings(dim=50, vector_start="normal")
+        model = build_model("transe", settings, entities=400, relations=400)
+        for table in model.tables:
+            assert table.std().item() == pytest.approx(1 / 50, rel=0.05)
+            assert table.mean().item() == pytest.approx(0, abs=1e-3)
 
     @pytest.mark.parametrize("norm", [1, 2])
     def test_a_perfect_translation_has_the_highest_score(self, norm):
@@ -245,6 +254,17 @@ def test_convkb_starts_from_transes_filters():
     torch.testing.assert_close(
         model.score_triples(torch.tensor(0), torch.tensor(0), torch.tensor(2)), features @ model.scorer.weights.sum(1)
     )
+
+
+def test_starts_of_convkbs_w():
+    """Xavier's for a layer from kN numbers to one, as the released program has it, or normal, cut at two deviations."""
+    scorers = [ConvKB(ConvKBSettings(dim=50, filters=40, weight_start=start)) for start in ("xavier", "normal")]
+    xavier, normal = (scorer.weights.detach() for scorer in scorers)
+    bound = (6 / 2001) ** 0.5
+    assert 0.95 * bound < xavier.max() <= bound
+    assert xavier.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
+    assert normal.abs().max() <= 0.2
+    assert normal.std().item() == pytest.approx(0.088, rel=0.1)
 
 
 def test_conve_trains_on_a_batch_of_one_question() -> None:

@@ -10,12 +10,13 @@ import torch
 
 from capse.errors import RunError, SettingsError
 from capse.training.checkpoints import Checkpoints
-from capse.training.loop import Trainer, TrainingSettings, ValidationSettings, seeded_generator
+from capse.training.loop import Trainer, TrainingSettings, ValidationSettings
 from capse.training.losses import LossSettings
 from capse.training.negatives import NegativeSettings
 from capse.training.objectives import build_objective
 from capse.training.optimizers import OptimizerSettings
 from capse.training.regularizers import RegularizerSettings
+from capse.training.steps import seeded_generator
 
 
 @pytest.fixture
@@ -99,7 +100,8 @@ def test_every_draw_has_a_seed_of_its_own(make_trainer, monkeypatch):
         seeds.append(generator.initial_seed())
         return generator
 
-    monkeypatch.setattr("capse.training.loop.seeded_generator", record)
+    for module in ("loop", "steps"):
+        monkeypatch.setattr(f"capse.training.{module}.seeded_generator", record)
     train(make_trainer(epochs=3))
     assert len(seeds) == 3 * (1 + 5)  # an order and five steps an epoch
     assert len(set(seeds)) == len(seeds)
@@ -144,7 +146,7 @@ def test_descent_on_touched_rows_is_descent(make_trainer, make_model, monkeypatc
         "epochs": 3,
     }
     quick = make_trainer(make_model("transe", dim=17), **options)
-    assert quick.row_step is not None
+    assert quick.quick_step is not None
     records, weights = train(quick)
     monkeypatch.setattr("capse.training.loop.row_step", lambda *_, **__: None)
     plain = make_model("transe", dim=17)
@@ -169,7 +171,7 @@ def test_descent_on_touched_rows_is_descent(make_trainer, make_model, monkeypatc
 )
 def test_every_other_training_takes_the_general_step(make_trainer, make_model, model, options):
     options = {"loss": LossSettings(name="margin"), "optimizer": OptimizerSettings(name="sgd"), **options}
-    assert make_trainer(make_model(**model), **options).row_step is None
+    assert make_trainer(make_model(**model), **options).quick_step is None
 
 
 def test_constraints_hold_after_every_step(make_trainer, make_model):
@@ -330,7 +332,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(make_trainer, make_model):
 def test_descent_on_touched_rows_says_when_it_diverges(make_trainer, make_model):
     options = {"optimizer": OptimizerSettings(name="sgd"), "loss": LossSettings(name="margin"), "learning_rate": 1e39}
     trainer = make_trainer(make_model("transe", unit_ball=False), **options)
-    assert trainer.row_step is not None
+    assert trainer.quick_step is not None
     with pytest.raises(RunError, match=r"the loss became (nan|inf)"):
         train(trainer)
 

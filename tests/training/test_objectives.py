@@ -13,6 +13,7 @@ from capse.training.losses import LossSettings
 from capse.training.negatives import NegativeSettings
 from capse.training.objectives import build_objective, with_inverses
 from capse.training.regularizers import RegularizerSettings
+from capse.triples import TripleIndex
 
 ENTITIES, RELATIONS = 12, 3
 
@@ -159,6 +160,32 @@ def test_binary_cross_entropy_of_all_answers(make_model, triples, smoothing, red
         chance = 1 / (1 + np.exp(-np.array(scores)))
         costs.append(-(labels * np.log(chance) + (1 - labels) * np.log(1 - chance)).mean())
     assert value(objective, batch) == pytest.approx(getattr(np, reduction)(costs), rel=1e-5)
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+def test_labels_are_the_known_answers(make_model, triples, monkeypatch, reciprocal):
+    """Of every question, in any order and more than once, those that ask for tails first."""
+    objective = build(make_model(reciprocal=reciprocal), triples, LossSettings(name="bce"), sampler="all")
+    found = []
+
+    def record(settings, scores, labels):
+        found.append(labels)
+        return scores.sum()
+
+    monkeypatch.setattr("capse.training.objectives.binary_loss", record)
+    count = len(objective.examples)
+    known = with_inverses(triples, RELATIONS) if reciprocal else triples
+    index = TripleIndex(known, ENTITIES, 2 * RELATIONS if reciprocal else RELATIONS)
+    for seed, size in ((0, count), (1, 7), (2, 1), (3, 2 * count)):
+        picked = torch.randint(count, (size,), generator=torch.Generator().manual_seed(seed))
+        batch = objective.examples[picked]
+        value(objective, batch)
+        ordered = sorted(batch.numpy(), key=lambda question: question[2])
+        for (entity, relation, asks_heads), labels in zip(ordered, found.pop(), strict=True):
+            one = np.array([entity]), np.array([relation])
+            answers = index.heads(one[1], one[0])[0] if asks_heads else index.tails(*one)[0]
+            assert labels.nonzero().squeeze(1).tolist() == answers.tolist()
+            assert set(labels.tolist()) <= {0, 1}
 
 
 FORMS = {

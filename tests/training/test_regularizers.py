@@ -48,11 +48,18 @@ def test_l2(make_model, name):
 
 
 def test_weights_are_the_scorers_own(make_model):
-    model = make_model("convkb", filters=3)
+    model = make_model("capse", filters=3, capsule_dim=2)
     parameters = [model.scorer.filters, model.scorer.bias, model.scorer.weights]
-    expected = 0.01 * sum((p.detach().numpy() ** 2).sum() for p in parameters)
+    expected = 0.01 / 2 * sum((p.detach().numpy() ** 2).sum() for p in parameters)
     assert charge(RegularizerSettings(weights=0.01), model) == pytest.approx(expected, rel=1e-6)
     assert penalty(RegularizerSettings(weights=0.01), make_model("distmult"), BATCH) is None
+
+
+def test_of_convkbs_weights_only_w_is_held_small(make_model):
+    """Nguyen et al. (NAACL 2018): λ/2 ‖w‖²."""
+    model = make_model("convkb", filters=3)
+    expected = 0.01 / 2 * (model.scorer.weights.detach().numpy() ** 2).sum()
+    assert charge(RegularizerSettings(weights=0.01), model) == pytest.approx(expected, rel=1e-6)
 
 
 def test_penalties_add_up_and_reach_the_objective(make_model, triples):

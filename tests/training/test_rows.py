@@ -50,7 +50,7 @@ def train(trainer):
 def test_adam_ends_where_torch_does(make_trainer, monkeypatch, name, schedule):
     optimizer = OptimizerSettings(schedule=schedule)
     ours = make_trainer(name, optimizer=optimizer)
-    assert ours.row_step is not None
+    assert ours.quick_step is not None
     losses, tensors = train(ours)
     monkeypatch.setattr(loop, "row_step", lambda *parts, **more: None)
     expected_losses, expected = train(make_trainer(name, optimizer=optimizer))
@@ -96,13 +96,13 @@ def test_a_resumed_run_ends_with_the_same_bits(make_trainer):
     ids=lambda changes: next(iter(changes)),
 )
 def test_not_used_where_it_would_be_another_training(make_trainer, changes):
-    assert make_trainer(**changes).row_step is None
+    assert make_trainer(**changes).quick_step is None
 
 
 def test_not_used_where_a_batch_names_most_rows(make_trainer, monkeypatch):
     monkeypatch.setattr(rows, "FEW", 1)  # 2 * (1 + 2) ids for each triple of a batch, 12 entities
-    assert make_trainer(batch_size=1).row_step is not None
-    assert make_trainer(batch_size=2).row_step is None
+    assert make_trainer(batch_size=1).quick_step is not None
+    assert make_trainer(batch_size=2).quick_step is None
 
 
 def test_a_row_that_rests_for_long_is_as_dense_adam_has_it():

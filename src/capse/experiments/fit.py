@@ -78,7 +78,10 @@ def fit(
     network = build_model(recipe.model_name, recipe.model, len(graph.entities), len(graph.relations), settings.seed)
     checkpoints = Checkpoints(run.checkpoints, fingerprint(recipe, graph))
     continues = checkpoints.last.exists()
-    started = "" if continues else start_embeddings(network, graph, recipe.start, recipe.model.dim)
+    started = ""
+    if not continues:
+        started = start_embeddings(network, graph, recipe.start, recipe.model.dim)
+        network.adapt()
     network.to(choose_device(settings.device))
     objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer)
     validator = _Validator(network, graph, recipe)

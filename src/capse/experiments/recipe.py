@@ -25,6 +25,7 @@ class StartSettings:
     """Where the embeddings start; random where nothing is named."""
 
     run: str | None = None  # a run folder whose entity and relation vectors are taken over, label by label
+    beside: str | None = None  # a second one, whose vectors fill the dimensions after those of the first
     words: str | None = None  # a word-vector file: an entity starts as the mean of the vectors of its name's words
     names: str | None = None  # a tab-separated file with a header that holds the names; the graph's own by default
     column: str = "name"  # the column of that file to take the words from
@@ -33,6 +34,8 @@ class StartSettings:
     def __post_init__(self) -> None:
         if self.run and self.words:
             raise SettingsError("start.run and start.words are both given", "start from one of them")
+        if self.beside and not self.run:
+            raise SettingsError("start.beside is given without start.run", "give it as start.run")
 
 
 @dataclass(frozen=True)

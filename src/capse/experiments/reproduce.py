@@ -63,8 +63,7 @@ def _recipe(experiment: Experiment, seed: int, out: str | Path) -> Recipe:
     changes = [*experiment.overrides, f"training.seed={seed}"]
     values = load_recipe(experiment.recipe, data=experiment.dataset, overrides=changes).to_mapping()
     paths = {setting: _data_file(experiment, file) for setting, file in experiment.files}
-    if experiment.start:
-        paths["start.run"] = seed_folder(out, experiment.start, seed)
+    paths |= {setting: seed_folder(out, name, seed) for setting, name in experiment.starts.items()}
     for setting, path in paths.items():  # not among the changes, which are YAML: a path may be anything
         section, key = setting.split(".")
         values[section][key] = str(path)
@@ -83,8 +82,8 @@ def _data_file(experiment: Experiment, file: str) -> Path:
 
 def _check_start(experiment: Experiment, seed: int, out: str | Path) -> None:
     """Results that are kept without weights cannot be started from; a second training would not be what they show."""
-    if experiment.start:
-        folder = seed_folder(out, experiment.start, seed)
+    for name in experiment.starts.values():
+        folder = seed_folder(out, name, seed)
         if (folder / EVALUATION).is_file() and not RunFolder(folder).model.is_file():
             raise RunError(
                 f"{experiment.name} starts from {folder}, which is kept without its weights",

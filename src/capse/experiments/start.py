@@ -22,36 +22,47 @@ from capse.runs.folder import RunFolder
 def start_embeddings(model: TripleModel, graph: Graph, settings: StartSettings, dim: int) -> str:
     """Fill the tables of a model of size ``dim`` as the settings say; returns one line about what was done."""
     if settings.run:
-        return _from_run(model, graph, settings.run, dim)
+        return _from_runs(model, graph, [settings.run, *([settings.beside] if settings.beside else [])], dim)
     if settings.words:
         return _from_words(model, graph, settings, dim)
     return "embeddings start at random"
 
 
-def _from_run(model: TripleModel, graph: Graph, path: str, dim: int) -> str:
+def _from_runs(model: TripleModel, graph: Graph, paths: list[str], dim: int) -> str:
+    """Each run's vectors in the dimensions after those of the run before it."""
+    sizes = [model_settings(read_recipe(RunFolder.open(path))["model"])[1].dim for path in paths]
+    if sum(sizes) != dim:
+        found = " and ".join(f"{size} in {path}" for size, path in zip(sizes, paths, strict=True))
+        remedy = "give both the same model.dim" if len(paths) == 1 else f"set model.dim={sum(sizes)}"
+        raise SettingsError(f"model.dim is {dim}, and {found}", remedy)
+    firsts = np.cumsum([0, *sizes[:-1]]).tolist()
+    return "; ".join(_from_run(model, graph, path, first) for path, first in zip(paths, firsts, strict=True))
+
+
+def _from_run(model: TripleModel, graph: Graph, path: str, first: int) -> str:
+    """A run's vectors in the dimensions from ``first`` on."""
     source = LinkPredictor.load(path, device="cpu")
-    _, settings = model_settings(read_recipe(RunFolder(path))["model"])
-    if settings.dim != dim:
-        raise SettingsError(f"model.dim is {dim}, and {settings.dim} in {path}", "give both the same model.dim")
     tables = [
         (model.entities, graph.entities, source.model.entities, source.graph.entities),
         (model.relations, graph.relations, source.model.relations, source.graph.relations),
     ]
     copied = []
     for target, labels, values, known in tables:
-        width = values.shape[1]
-        if width > target.shape[1]:
+        columns = slice(first, first + values.shape[1])
+        if columns.stop > target.shape[1]:
             raise SettingsError(
-                f"the vectors in {path} have {width} numbers, the model's {target.shape[1]}",
+                f"the vectors in {path} have {values.shape[1]} numbers, the model's {target.shape[1] - first}",
                 "start from a simpler model, e.g. TransE",
             )
         pairs = [(i, known.id(label)) for i, label in enumerate(labels.labels) if label in known]
         here, there = (torch.tensor([pair[side] for pair in pairs], dtype=torch.long) for side in (0, 1))
-        target[here, :width] = values[there]
+        target[here, columns] = values[there]
         copied.append(f"{len(pairs):,} of {len(labels):,}")
-    if model.reciprocal and source.model.reciprocal:
-        here, there = here + model.relation_count, there + source.model.relation_count
-        model.relations[here, : source.model.relations.shape[1]] = source.model.relations[there]
+    if model.reciprocal:
+        relations, count = source.model.relations, source.model.relation_count
+        inverses = relations[count:] if source.model.reciprocal else source.model.scorer.inverse(relations)
+        if inverses is not None:
+            model.relations[here + model.relation_count, columns] = inverses[there]
     return f"{copied[0]} entities and {copied[1]} relations start from {path}"
 
 

@@ -48,7 +48,7 @@ def model_settings(section: Mapping[str, Any]) -> tuple[str, ModelSettings]:
     """The name and the settings in a recipe's ``model`` section.
 
     >>> model_settings({"name": "transe", "norm": 2})
-    ('transe', TranslationSettings(dim=100, reciprocal=False, norm=2, unit_ball=True))
+    ('transe', TranslationSettings(dim=100, reciprocal=False, norm=2, unit_ball=True, vector_start='uniform'))
     """
     name = str(section.get("name", "capse"))
     values = {key: value for key, value in section.items() if key != "name"}

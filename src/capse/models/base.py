@@ -11,7 +11,7 @@ A score is always higher-is-better. Three directions, named for what is free: ``
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -102,8 +102,19 @@ class Scorer(nn.Module, ABC):
         nn.init.xavier_uniform_(entities)
         nn.init.xavier_uniform_(relations)
 
+    def adapt(self, entities: Tensor, relations: Tensor) -> None:
+        """Called once, with the tables as training finds them: a start that depends on the vectors is made here."""
+
+    def inverse(self, relations: Tensor) -> Tensor | None:
+        """The vectors of the inverse relations, f(h, r, t) = f(t, inverse of r, h); None where there are none."""
+        return None
+
     def constrain(self, entities: Tensor, relations: Tensor) -> None:
         """Restore the model's constraints on its tables, in place, after an optimiser step."""
+
+    def penalised(self) -> Iterable[Tensor]:
+        """The weights that ``regularizer.weights`` is about."""
+        return self.parameters()
 
     def magnitudes(self, vectors: Tensor) -> Tensor:
         """The absolute values that N3 cubes; complex models give the modulus of each number."""
@@ -198,6 +209,10 @@ class TripleModel(Model):
             rows, inverse = distinct_rows(self.entities.detach())
             self._distinct = (version, None if len(rows) == len(self.entities) else (rows, inverse))
         return self._distinct[1]
+
+    def adapt(self) -> None:
+        """Let the scorer look at the tables, once, when they are as training finds them."""
+        self.scorer.adapt(self.entities.detach(), self.relations.detach())
 
     def entity(self, ids: Tensor) -> Tensor:
         return rows(self.entities, ids)

@@ -12,9 +12,19 @@ from capse.errors import SettingsError
 from capse.kernels import reference, scoring
 from capse.kernels.stage import Stage
 from capse.models.base import Contributions, ModelSettings, Scorer, check_dropout, check_filters
-from capse.models.convkb import FILTER_SIZE, START_NOISE, FilterStart, start_filters
+from capse.models.starts import (
+    FILTER_SIZE,
+    FILTERS_PER_KNOT,
+    PRODUCT_NOISE,
+    START_NOISE,
+    FilterStart,
+    product_filters,
+    start_filters,
+)
 
 _RELEASED_EPSILON = 1e-9
+_OTHER_FILTERS = 3  # beside a product's: one that is always on, and two for a distance
+_LIFT = 30.0  # what it adds to the largest distance: a length cannot fall below zero, and a sum of products can
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,9 @@ class CapsESettings(ModelSettings):
     capsule_dim: int = 10  # d, the size of the output capsule
     routing: int = 1  # m, routing iterations
     variant: Literal["paper", "released", "scaled"] = "paper"
-    filter_start: FilterStart = "normal"  # distance: the scaled form starts near TransE's score
+    filter_start: FilterStart = "normal"  # distance, product: the scaled form starts near TransE's score, or DistMult's
+    distance_dims: int = 0  # where filter_start is product: the last so many dimensions start as a distance
+    distance_weight: float = 0.5  # how much that distance counts beside the product
     readout: Literal["length", "sigmoid"] = "length"  # sigmoid: rank by float32 sigmoids, as the released program does
     dropout: float = 0.0  # of the entries of h, r and t
 
@@ -33,10 +45,20 @@ class CapsESettings(ModelSettings):
         super().__post_init__()
         check_filters(self.filters)
         check_dropout("dropout", self.dropout)
-        if self.filter_start == "distance" and (self.variant != "scaled" or self.filters < 2):
+        least = {"distance": 2, "product": _OTHER_FILTERS + 2 * FILTERS_PER_KNOT}.get(self.filter_start)
+        if least is not None and (self.variant != "scaled" or self.filters < least):
             raise SettingsError(
-                "model.filter_start is 'distance', which needs 2 filters and variant 'scaled'",
+                f"model.filter_start is {self.filter_start!r}, which needs {least} filters and variant 'scaled'",
                 "set them so, or choose normal or translation",
+            )
+        if self.distance_dims and self.filter_start != "product":
+            raise SettingsError(
+                f"model.distance_dims is {self.distance_dims} and model.filter_start {self.filter_start!r}",
+                "set model.filter_start=product, or leave it out",
+            )
+        if not 0 <= self.distance_dims < self.dim:
+            raise SettingsError(
+                f"model.distance_dims is {self.distance_dims}", f"choose 0 to {self.dim - 1}: model.dim is {self.dim}"
             )
         if self.capsule_dim < 1:
             raise SettingsError(f"model.capsule_dim is {self.capsule_dim}", "choose a size of 1 or more")
@@ -55,7 +77,9 @@ class CapsE(Scorer):
 
     ``variant: scaled`` is ours, for training against many candidates: γ‖s‖ with a learned γ. Squash keeps every score
     below 1, and a softmax over thousands of candidates needs them further apart than that. With ``filter_start:
-    distance`` it starts near −‖h + r − t‖₁, TransE's score: shorter vectors are then the valid ones.
+    distance`` it starts near −‖h + r − t‖₁, TransE's score: shorter vectors are then the valid ones. With
+    ``filter_start: product`` it starts near a constant plus Σ_i h_i r_i t_i, DistMult's score, less the distance in the
+    last dimensions where ``distance_dims`` says so: it then begins as two models added up.
     """
 
     Settings = CapsESettings
@@ -78,8 +102,12 @@ class CapsE(Scorer):
         self.filters = nn.Parameter(start_filters(n, settings.filter_start))  # (3, N)
         self.bias = nn.Parameter(torch.zeros(n))
         self.weights = nn.Parameter(torch.empty(k, n, d))  # W_i transposed, (k, N, d)
+        self.distance_dims, self.distance_weight = settings.distance_dims, settings.distance_weight
+        self.starts_as_product = settings.filter_start == "product"
         if settings.filter_start == "distance":
             self._start_as_distance()
+        elif self.starts_as_product:  # `adapt` does the rest
+            nn.init.normal_(self.weights, std=PRODUCT_NOISE)
         else:
             # The paper's form divides by k in the couplings and squares the length in squash: it needs a larger start.
             nn.init.normal_(self.weights, std=0.01 if self.released else 1.0)
@@ -93,6 +121,30 @@ class CapsE(Scorer):
         self.weights[:, : n // 2 * 2, 0] += each
         assert self.scale is not None
         self.scale.fill_(-k)
+
+    @torch.no_grad()
+    def adapt(self, entities: Tensor, relations: Tensor) -> None:
+        """γ‖s‖ = constant + Σ_i h_i r_i t_i − weight·Σ_j |h_j + r_j − t_j|, up to noise; j are the last dimensions.
+
+        Everything adds up along the output capsule's first axis. A product is drawn best where the numbers are about 1,
+        so the filters divide by the size that the vectors have.
+        """
+        if not self.starts_as_product:
+            return
+        k, n, _ = self.weights.shape
+        products = k - self.distance_dims
+        x, y = (table[:, :products].square().mean().sqrt() for table in (entities, relations))
+        filters, biases, weights = product_filters((n - _OTHER_FILTERS) // FILTERS_PER_KNOT)
+        count = len(biases)
+        self.filters[:, :count] += filters / torch.stack([x, y, x])[:, None]
+        self.bias[:count] = biases
+        self.weights.mul_(x * x * y)
+        self.weights[:products, :count, 0] += x * x * y * weights
+        self.filters[:, count : count + _OTHER_FILTERS] = torch.tensor([[0.0, 1, -1], [0, 1, -1], [0, -1, 1]])
+        self.bias[count] = 1
+        longest, longest_relation = (table[:, products:].abs().sum(1).max() for table in (entities, relations))
+        self.weights[:, count, 0] = (_LIFT + self.distance_weight * (2 * longest + longest_relation)) / k
+        self.weights[products:, count + 1 : count + _OTHER_FILTERS, 0] = -self.distance_weight
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         return self._scaled(scoring.score_triples(self._stage(), self.dropout(h), self.dropout(r), self.dropout(t)))

@@ -24,6 +24,9 @@ class ComplEx(Scorer):
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         return (_product(h, r) * t).sum(-1)  # Re(x conj(t)) is the real inner product of x and t
 
+    def inverse(self, relations: Tensor) -> Tensor:
+        return _conjugate(relations)
+
     def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
         """Re(h_i r_i conj(t_i)), one for each complex number."""
         return Contributions((_product(h, r) * t).unflatten(-1, (2, -1)).sum(-2))

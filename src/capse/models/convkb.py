@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,10 +12,7 @@ from torch import Tensor, nn
 from capse.kernels import reference, scoring
 from capse.kernels.stage import Stage
 from capse.models.base import Contributions, ModelSettings, Scorer, check_dropout, check_filters
-
-FilterStart = Literal["normal", "translation", "distance"]
-FILTER_SIZE = 0.1  # of the filters' entries at the start
-START_NOISE = 0.1  # where the start is a distance, in shares of what it is added to: filters must not stay alike
+from capse.models.starts import start_filters
 
 
 @dataclass(frozen=True)
@@ -23,6 +21,7 @@ class ConvKBSettings(ModelSettings):
 
     filters: int = 50  # N
     filter_start: Literal["normal", "translation"] = "translation"
+    weight_start: Literal["xavier", "normal"] = "xavier"  # w: uniform in ±√(6/(kN + 1)), or truncated normal of 0.1
     dropout: float = 0.0  # of the feature maps' entries
 
     def __post_init__(self) -> None:
@@ -47,8 +46,16 @@ class ConvKB(Scorer):
         self.filters = nn.Parameter(start_filters(settings.filters, settings.filter_start))  # (3, N)
         self.bias = nn.Parameter(torch.zeros(settings.filters))
         self.weights = nn.Parameter(torch.empty(settings.dim, settings.filters))  # w, (k, N)
-        nn.init.trunc_normal_(self.weights, std=0.1, a=-0.2, b=0.2)
+        if settings.weight_start == "xavier":
+            bound = math.sqrt(6 / (self.weights.numel() + 1))
+            nn.init.uniform_(self.weights, -bound, bound)
+        else:
+            nn.init.trunc_normal_(self.weights, std=0.1, a=-0.2, b=0.2)
         self.dropout = nn.Dropout(settings.dropout)
+
+    def penalised(self) -> list[Tensor]:
+        """w, and not the filters: λ/2 ‖w‖² in its paper."""
+        return [self.weights]
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         if not (self.training and self.dropout.p):
@@ -72,17 +79,3 @@ class ConvKB(Scorer):
 
     def _stage(self) -> Stage:
         return Stage(self.filters, self.bias, self.weights.unsqueeze(-1), kind="linear")
-
-
-def start_filters(count: int, start: FilterStart) -> Tensor:
-    """Filters (3, N): truncated normal of deviation 0.1, or all of them (0.1, 0.1, −0.1), TransE's x = h + r − t.
-
-    ``distance`` has them in pairs of opposite sign, relu(x) + relu(−x) = |x|, with some noise.
-    """
-    if start == "normal":
-        return nn.init.trunc_normal_(torch.empty(3, count), std=FILTER_SIZE, a=-2 * FILTER_SIZE, b=2 * FILTER_SIZE)
-    filters = torch.tensor([FILTER_SIZE, FILTER_SIZE, -FILTER_SIZE])[:, None].repeat(1, count)
-    if start == "distance":
-        filters[:, 1::2] *= -1
-        filters += nn.init.normal_(torch.empty(3, count), std=START_NOISE * FILTER_SIZE)
-    return filters

@@ -21,6 +21,9 @@ class DistMult(Scorer):
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         return (h * r * t).sum(-1)
 
+    def inverse(self, relations: Tensor) -> Tensor:
+        return relations
+
     def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
         return Contributions(h * r * t)
 

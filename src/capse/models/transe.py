@@ -14,6 +14,9 @@ class TransE(TranslationScorer):
 
     citation = "Bordes et al., Translating Embeddings for Modeling Multi-relational Data, NeurIPS 2013"
 
+    def inverse(self, relations: Tensor) -> Tensor:
+        return -relations
+
     def score_rows(
         self, entities: Tensor, relations: Tensor, heads: Tensor, relation_ids: Tensor, tails: Tensor
     ) -> Tensor | None:

@@ -27,6 +27,7 @@ class TranslationSettings(ModelSettings):
 
     norm: Literal[1, 2] = 1  # p, the norm of the distance
     unit_ball: bool = True  # keep entity vectors at length 1 or less
+    vector_start: Literal["uniform", "normal"] = "uniform"  # in ±6/√k, relations then of length 1; or deviation 1/k
 
 
 class TranslationScorer(Scorer):
@@ -39,6 +40,7 @@ class TranslationScorer(Scorer):
         self.dim = settings.dim
         self.norm = settings.norm
         self.unit_ball = settings.unit_ball
+        self.vector_start = settings.vector_start
         self.entity_width = self.relation_width = self.floats_per_triple = settings.dim
 
     def project_heads(self, h: Tensor, r: Tensor) -> Tensor:
@@ -79,6 +81,11 @@ class TranslationScorer(Scorer):
         return torch.cat([-pairwise_distances(part, project(candidates, own[0]), self.norm) for part, own in parts])
 
     def initialise(self, entities: Tensor, relations: Tensor) -> None:
+        """As Bordes et al. 2013 do, or with ``normal`` near zero, as the programs KB2E and STransE do."""
+        if self.vector_start == "normal":
+            nn.init.normal_(entities, std=1 / self.dim)
+            nn.init.normal_(relations, std=1 / self.dim)
+            return
         bound = 6 / math.sqrt(self.dim)
         nn.init.uniform_(entities, -bound, bound)
         nn.init.uniform_(relations, -bound, bound)

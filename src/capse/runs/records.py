@@ -41,7 +41,10 @@ def command() -> str:
 
 
 def commit() -> str | None:
-    """The commit of the source tree this package runs from, with '+' where files were changed since."""
+    """The commit of the source tree this package runs from, with '+' where files were changed since.
+
+    A copy without its history does not know; ``CAPSE_COMMIT`` then says what it is a copy of.
+    """
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str:
@@ -52,7 +55,7 @@ def commit() -> str | None:
     try:
         return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
     except (OSError, subprocess.SubprocessError):
-        return None
+        return os.environ.get("CAPSE_COMMIT")
 
 
 def machine() -> dict[str, Any]:

@@ -15,17 +15,18 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from capse.errors import RunError, SettingsError
 from capse.training.checkpoints import Checkpoints, Position
+from capse.training.graphs import graph_step
 from capse.training.interrupts import deferred_interrupt
 from capse.training.objectives import Objective
 from capse.training.optimizers import OptimizerSettings, build_optimizer, learning_rate_at
-from capse.training.rows import Step, row_step
+from capse.training.rows import row_step
+from capse.training.steps import Epoch, Step, seeded_generator
 
 STEPS_BETWEEN_READS = 64  # on a GPU: reading a loss waits for it, and meanwhile nothing new is queued
 
@@ -108,27 +109,23 @@ class Trainer:
         self.optimizer = build_optimizer(optimizer, objective.model, settings.learning_rate)
         self.position = Position()
         self.steps = max(1, math.ceil(len(objective.examples) / settings.batch_size))
-        self.row_step = self._row_step()
+        self.quick_step = self._quick_step()
         self._saved_at = time.monotonic()
         self._unread: list[Tensor] = []  # losses of steps that a GPU may still be at work on
 
     def resume(self) -> None:
         """Go on from the last checkpoint."""
         self.position = self.checkpoints.load(self.objective.model, self.optimizer)
-        if self.row_step is not None:
-            self.row_step.reload()
+        if self.quick_step is not None:
+            self.quick_step.reload()
 
-    def _row_step(self) -> Step | None:
+    def _quick_step(self) -> Step | None:
         """A step of its own for what is trained here, if there is one."""
         if self.settings.precision != "float32":
             return None
-        return row_step(
-            self.objective,
-            self.optimizer_settings,
-            self.optimizer,
-            batch_size=self.settings.batch_size,
-            most_steps=self.settings.epochs * self.steps,
-        )
+        size, parts = self.settings.batch_size, (self.objective, self.optimizer_settings, self.optimizer)
+        by_rows = row_step(*parts, batch_size=size, most_steps=self.settings.epochs * self.steps)
+        return by_rows or graph_step(*parts, batch_size=size)
 
     @property
     def finished(self) -> bool:
@@ -156,12 +153,12 @@ class Trainer:
         """Do the steps that are left of the epoch under way; returns examples per second."""
         position = self.position
         seconds, examples = position.seconds, 0
-        order = self._order(position.epoch)
+        epoch = self._epoch(position.epoch)
         self.objective.model.train()
         while position.step < self.steps:
             # A signal between two lines below would split a step, so Ctrl-C is only looked at between steps.
             with deferred_interrupt():
-                examples += self._step(order)
+                examples += self._step(epoch)
             self._checkpoint_if_due()
         return examples / max(position.seconds - seconds, 1e-9)
 
@@ -185,29 +182,25 @@ class Trainer:
             position.checks_without_gain += 1
         return record | {"validation": recorded, "best_epoch": position.best_epoch}
 
-    def _step(self, order: Tensor) -> int:
+    def _step(self, epoch: Epoch) -> int:
         """One step; returns the number of its examples."""
-        position, settings, model = self.position, self.settings, self.objective.model
+        position, model = self.position, self.objective.model
         started = time.perf_counter()
-        # Batches of equal size, give or take one: a short last batch would be a step with a loud voice.
-        begin, end = (step * len(order) // self.steps for step in (position.step, position.step + 1))
-        batch = self.objective.examples[order[begin:end]]
-        generator = seeded_generator(model.device, settings.seed, position.epoch, position.step + 1)
-        rate = self._learning_rate(position.step)
-        if self.row_step is not None:
-            loss = self.row_step(batch, generator, rate)
+        step, size, rate = position.step, epoch.size(position.step), self._learning_rate(position.step)
+        if self.quick_step is not None:
+            loss = self.quick_step(epoch, step, rate)
         else:
-            loss = self._autograd_step(batch, generator, rate)
+            loss = self._autograd_step(epoch.batch(step), epoch.generator(step), rate)
             model.constrain()
         # Fused optimisers do not say that they write, and what a model keeps beside its table must not go stale.
         increment_version(model.tables)
         position.step += 1
-        self._unread.append(loss.detach() * (1 if self.objective.loss.reduction == "sum" else len(batch)))
+        self._unread.append(loss.detach() * (1 if self.objective.loss.reduction == "sum" else size))
         if model.device.type == "cpu" or position.step % STEPS_BETWEEN_READS == 0 or position.step == self.steps:
             self._read_losses()
         position.seconds += time.perf_counter() - started
-        self.on_step(StepReport(position.epoch + 1, position.step, self.steps, len(batch)))
-        return len(batch)
+        self.on_step(StepReport(position.epoch + 1, position.step, self.steps, size))
+        return size
 
     def _autograd_step(self, batch: Tensor, generator: torch.Generator, rate: float) -> Tensor:
         for group in self.optimizer.param_groups:
@@ -225,13 +218,15 @@ class Trainer:
         progress = (self.position.epoch + step / self.steps) / self.settings.epochs
         return learning_rate_at(self.optimizer_settings, self.settings.learning_rate, progress)
 
-    def _order(self, epoch: int) -> Tensor:
-        """The examples of an epoch in the order they are used."""
-        count, device = len(self.objective.examples), self.objective.model.device
-        generator = seeded_generator(device, self.settings.seed, epoch, 0)  # its steps count from 1
+    def _epoch(self, number: int) -> Epoch:
+        examples, seed, device = self.objective.examples, self.settings.seed, self.objective.model.device
+        generator = seeded_generator(device, seed, number, 0)  # its steps count from 1
         if self.settings.draw == "shuffle":
-            return torch.randperm(count, device=device, generator=generator)
-        return torch.randint(count, (self._examples_per_epoch,), device=device, generator=generator)
+            order = torch.randperm(len(examples), device=device, generator=generator)
+        else:
+            count = self._examples_per_epoch
+            order = torch.randint(len(examples), (count,), device=device, generator=generator)
+        return Epoch(number, self.steps, seed, examples, order)
 
     @property
     def _examples_per_epoch(self) -> int:
@@ -268,8 +263,8 @@ class Trainer:
         self.checkpoints.save(self.objective.model, self.optimizer, self.position)
 
     def _settle(self) -> None:
-        if self.row_step is not None:
-            self.row_step.settle()
+        if self.quick_step is not None:
+            self.quick_step.settle()
             increment_version(self.objective.model.tables)
 
     def _autocast(self) -> AbstractContextManager[Any]:
@@ -300,12 +295,3 @@ def _matmul_precision(precision: str | None) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def seeded_generator(device: torch.device, *numbers: int) -> torch.Generator:
-    """A generator fixed by ``numbers``; it also seeds torch's own, which dropout draws from."""
-    seed = int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed takes a hundred times as long
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
-    return torch.Generator(device).manual_seed(seed)

@@ -155,7 +155,8 @@ class AllEntitiesObjective(_Base):
 class AnswersObjective(_Base):
     """Binary cross-entropy of all entities for each distinct question (Dettmers et al., AAAI 2018).
 
-    An example is a question (entity, relation, direction): direction 0 asks for tails, 1 for heads.
+    An example is a question (entity, relation, direction): direction 0 asks for tails, 1 for heads. All answers lie on
+    the model's device, one question's after the other's.
     """
 
     def __init__(
@@ -168,26 +169,43 @@ class AnswersObjective(_Base):
     ) -> None:
         tails = np.unique(triples[:, [HEAD, RELATION]], axis=0)
         questions = [np.column_stack([tails, np.zeros(len(tails), tails.dtype)])]
+        answers = [index.tails(tails[:, 0], tails[:, 1])]
         if not model.reciprocal:
             heads = np.unique(triples[:, [TAIL, RELATION]], axis=0)
             questions.append(np.column_stack([heads, np.ones(len(heads), heads.dtype)]))
+            answers.append(index.heads(heads[:, 1], heads[:, 0]))
         super().__init__(model, np.concatenate(questions), loss, regularizer)
-        self.index = index
+        self.keys = self._key(self.examples)  # ascending, as the examples are
+        self.counts = torch.from_numpy(np.concatenate([np.diff(x.offsets) for x in answers])).to(model.device)
+        self.starts = self.counts.cumsum(0) - self.counts
+        self.answers = torch.from_numpy(np.concatenate([x.entities for x in answers])).to(model.device)
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
-        scores, labels = [], []
-        for direction in (0, 1):
-            entities, relations, _ = batch[batch[:, 2] == direction].unbind(1)
-            if not len(entities):
-                continue
-            if direction == 0:
-                answers = self.index.tails(entities.cpu().numpy(), relations.cpu().numpy())
-                scores.append(self.model.score_tails(entities, relations))
-            else:
-                answers = self.index.heads(relations.cpu().numpy(), entities.cpu().numpy())
-                scores.append(self.model.score_heads(relations, entities))
-            rows = np.repeat(np.arange(len(answers)), np.diff(answers.offsets))
-            labels.append(torch.zeros_like(scores[-1]))
-            labels[-1][torch.from_numpy(rows).to(batch.device), torch.from_numpy(answers.entities).to(batch.device)] = 1
+        questions = batch[batch[:, 2].argsort(stable=True)]
+        numbers = torch.searchsorted(self.keys, self._key(questions))
+        # Both sizes at once: a GPU is waited for.
+        total, for_heads = torch.stack([self.counts[numbers].sum(), questions[:, 2].sum()]).tolist()
+        ask_tails, ask_heads = questions.split([len(questions) - for_heads, for_heads])
+        parts = []
+        if len(ask_tails):
+            parts.append(self.model.score_tails(ask_tails[:, 0], ask_tails[:, 1]))
+        if len(ask_heads):
+            parts.append(self.model.score_heads(ask_heads[:, 1], ask_heads[:, 0]))
+        scores = torch.cat(parts)
+        labels = torch.zeros_like(scores)
+        labels[self._answered(numbers, total)] = 1
         question_vectors = torch.stack([batch[:, 0], batch[:, 1], batch[:, 0]], dim=1)
-        return self._total(binary_loss(self.loss, torch.cat(scores), torch.cat(labels)), question_vectors)
+        return self._total(binary_loss(self.loss, scores, labels), question_vectors)
+
+    def _key(self, questions: Tensor) -> Tensor:
+        """One number per question."""
+        entities, relations, direction = questions.unbind(1)
+        return (direction * len(self.model.entities) + entities) * len(self.model.relations) + relations
+
+    def _answered(self, numbers: Tensor, total: int) -> tuple[Tensor, Tensor]:
+        """All answers of the questions with these numbers (B,): each one's row and entity, (total,) both."""
+        counts = self.counts[numbers]
+        rows = torch.repeat_interleave(counts, output_size=total)
+        before = counts.cumsum(0) - counts
+        positions = torch.arange(total, device=rows.device) + (self.starts[numbers] - before)[rows]
+        return rows, self.answers[positions]

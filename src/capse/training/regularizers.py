@@ -17,7 +17,7 @@ class RegularizerSettings:
 
     n3: float = 0.0  # Σ |x|³ over the batch's vectors (Lacroix et al., ICML 2018)
     l2: float = 0.0  # Σ x² over the batch's vectors
-    weights: float = 0.0  # Σ w² over the scorer's own weights (ConvKB's λ)
+    weights: float = 0.0  # ½ Σ w² over the scorer's own weights; of ConvKB's over w alone, so that it is its paper's λ
 
     def __post_init__(self) -> None:
         for key in ("n3", "l2", "weights"):
@@ -36,5 +36,5 @@ def penalty(settings: RegularizerSettings, model: TripleModel, batch: Tensor) ->
         if settings.l2:
             terms += [settings.l2 / len(batch) * v.square().sum() for v in vectors]
     if settings.weights:
-        terms += [settings.weights * w.square().sum() for w in model.scorer.parameters()]
+        terms += [settings.weights / 2 * w.square().sum() for w in model.scorer.penalised()]
     return torch.stack(terms).sum() if terms else None

@@ -7,8 +7,6 @@ descent on TransE (L1) with a margin loss, which leaves other rows alone, and Ad
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,20 +17,7 @@ from capse.models.transe import TransE
 from capse.training.objectives import CorruptionObjective, Objective
 from capse.training.optimizers import OptimizerSettings
 from capse.training.regularizers import RegularizerSettings
-
-
-class Step(Protocol):
-    """A whole step of training."""
-
-    def __call__(self, batch: Tensor, generator: torch.Generator, learning_rate: float) -> Tensor:
-        """Take it; returns the loss."""
-
-    def settle(self) -> None:
-        """Bring tables and optimiser to where a plain optimiser would have them."""
-
-    def reload(self) -> None:
-        """Go on from tables and an optimiser's state that were loaded."""
-
+from capse.training.steps import Epoch, Step
 
 FEW = 8  # a batch must name fewer than one in so many of the rows for their bookkeeping to pay
 
@@ -69,10 +54,10 @@ class _MarginStep:
         self.objective = objective
         objective.model.constrain()  # a row that is never touched is never pulled back either
 
-    def __call__(self, batch: Tensor, generator: torch.Generator, learning_rate: float) -> Tensor:
+    def __call__(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
         model, loss = self.objective.model, self.objective.loss
         assert isinstance(model.scorer, TransE)
-        heads, relations, tails = self.objective.versions(batch, generator)
+        heads, relations, tails = self.objective.versions(epoch.batch(step), epoch.generator(step))
         share = 1 if loss.reduction == "sum" else heads.numel() - len(heads)
         total = fused.descend_margin(
             model.entities,
@@ -112,8 +97,9 @@ class _AdamStep:
         self.entities = _Table(model.entities, self.optimizer, self.most_steps)
         self.relations = _Table(model.relations, self.optimizer, self.most_steps)
 
-    def __call__(self, batch: Tensor, generator: torch.Generator, learning_rate: float) -> Tensor:
-        heads, relations, tails = self.objective.versions(batch, generator)
+    def __call__(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
+        batch = epoch.batch(step)
+        heads, relations, tails = self.objective.versions(batch, epoch.generator(step))
         of_entities, places = torch.unique(torch.cat([heads, tails], 1), return_inverse=True)
         of_relations, kinds = torch.unique(relations.unsqueeze(1), return_inverse=True)
         entities, used = self.entities.rows(of_entities), self.relations.rows(of_relations)

@@ -104,8 +104,9 @@ def test_a_table_points_out_only_the_runs_it_shows(writer):
     assert [len(lines) for lines in found.values()] == [0, 1, 1]
 
 
-def test_the_start_on_fb15k_237_is_told(writer, read_page):
-    assert "the TransE with our own settings (transe-own-fb15k-237)" in render(collect(Results(writer.folder), PLAN))
+def test_what_a_row_starts_from_is_told(writer, read_page):
+    writer.add("capse-fb15k-237")
+    assert "Starts from transe-fb15k-237, same seed." in render(collect(Results(writer.folder), PLAN))
 
 
 def test_the_same_records_give_the_same_file(planted_results, tmp_path):

@@ -32,9 +32,8 @@ def protocol(found: Reproduction) -> Markup:
         "state, follow Nguyen et al. 2016 and 2018 as far as is known.",
         f"Seeds: {', '.join(map(str, seeds)) or 'none recorded yet'}. Figures are means over all recorded seeds of a "
         "row, with the standard deviation (n − 1) where there are two or more.",
-        "With the paper's and the released settings, CapsE and ConvKB start from the TransE run of the same seed. "
-        "On FB15k-237 this is, on purpose, the TransE with our own settings (transe-own-fb15k-237): the one that "
-        "follows the protocol misses there what the paper prints for TransE.",
+        "With the paper's and the released settings, CapsE and ConvKB start from the run of the same seed of the "
+        "TransE that follows the protocol. What rows of our own start from is said beside their settings below.",
         f"Intervals come from {RESAMPLES:,} bootstrap samples of the test triples of one run: they say what another "
         "test set of the same kind might give, the deviation over seeds what another seed might.",
         "Seconds are those of the training alone; runs that shared a machine slowed each other down.",
@@ -92,8 +91,8 @@ def _settings(experiment: Experiment, records: list[Record]) -> list[Markup]:
         for record in records
         if (departed := departures(experiment, record))
     ]
-    if experiment.start:
-        notes.append(f"Starts from {experiment.start}, same seed.")
+    if experiment.starts:
+        notes.append(f"Starts from {' and '.join(experiment.starts.values())}, same seed.")
     if experiment.overrides:
         notes.append(f"The recipe with {', '.join(experiment.overrides)}.")
     return [

@@ -20,7 +20,8 @@ from capse.runs.folder import RunFolder
 
 Table = Mapping[str, Mapping[str, float]]  # policy -> metric -> value
 Ours = dict[str, dict[str, dict[str, Any]]]  # policy -> metric -> mean, std and seeds
-_MAY_DIFFER = {"data", "start.run", "start.words", "start.names", "training.seed", "training.device"}
+_STARTS = ("start.run", "start.beside")
+_MAY_DIFFER = {"data", *_STARTS, "start.words", "start.names", "training.seed", "training.device"}
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,11 @@ def departures(experiment: Experiment, record: Record) -> list[str]:
         for key, value in wanted.items()
         if key in found and key not in _MAY_DIFFER and found[key] != value
     ]
-    start = found.get("start.run")
-    planned = f"{experiment.start}/seed-{record.seed}" if experiment.start else None
-    if (start and "/".join(PurePath(str(start)).parts[-2:])) != planned:
-        others.append(f"start.run: {start}, not {planned}")
+    for setting in _STARTS:
+        start, name = found.get(setting), experiment.starts.get(setting)
+        planned = f"{name}/seed-{record.seed}" if name else None
+        if (start and "/".join(PurePath(str(start)).parts[-2:])) != planned:
+            others.append(f"{setting}: {start}, not {planned}")
     return others
 
 

@@ -110,7 +110,8 @@ def _compared(plan: Plan, dataset: str) -> list[Experiment]:
 
 def _row(results: Results, experiment: Experiment, printed: Mapping[str, Any], pick: Pick, **where: Any) -> Row:
     found, runs = ours(results.records(experiment), pick)
-    who = {key: getattr(experiment, key) for key in ("model", "dataset", "settings", "recipe", "start")}
+    who = {key: getattr(experiment, key) for key in ("model", "dataset", "settings", "recipe")}
+    who["start"] = " and ".join(experiment.starts.values()) or None
     return {**who, **where, "paper": dict(printed), "ours": found, "runs": runs}
 
 
