@@ -25,9 +25,10 @@ def test_every_recipe_is_that_of_its_model_and_data(experiment):
     planned = recipe(experiment.name)
     assert planned.model_name == experiment.model.lower()
     assert load_recipe(experiment.recipe).data in (None, experiment.dataset)
-    if experiment.start:
-        assert named(PLAN, experiment.start).dataset == experiment.dataset
-        assert recipe(experiment.start).model.dim == planned.model.dim
+    starts = [named(PLAN, name) for name in experiment.starts.values()]
+    assert all(start.dataset == experiment.dataset for start in starts)
+    if starts:
+        assert sum(recipe(start.name).model.dim for start in starts) == planned.model.dim
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Runs of an experiment lie in ``<results>/runs/<name>/seed-<n>``. ``PLAN`` is wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,31 +49,37 @@ _WORDS = (
 )
 
 
-_STARTS = {WN18RR: "transe-wn18rr", FB15K237: "transe-fb15k-237"}
-
-
 def _on_both(
-    name: str, model: str, settings: Settings, recipe: str, start: Mapping[str, str] | None = None
+    name: str, model: str, settings: Settings, recipe: str, start: str | None = None, beside: str | None = None
 ) -> list[Experiment]:
-    """The same on both data sets; ``{}`` in a recipe's name is the data set's."""
+    """The same on both data sets; ``{}`` in a name is the data set's."""
     return [
-        Experiment(f"{name}-{data}", model, data, settings, recipe.format(data), start=start[data] if start else None)
+        Experiment(
+            f"{name}-{data}",
+            model,
+            data,
+            settings,
+            recipe.format(data),
+            start=start and start.format(data),
+            beside=beside and beside.format(data),
+        )
         for data in (WN18RR, FB15K237)
     ]
 
 
 PLAN: Plan = (
-    *_on_both("distmult", "DISTMULT", "own", "distmult"),
-    *_on_both("complex", "ComplEx", "own", "complex"),
+    *_on_both("distmult", "DISTMULT", "own", "distmult-{}"),
+    Experiment("complex-wn18rr", "ComplEx", WN18RR, "own", "complex-wn18rr"),
+    Experiment("complex-fb15k-237", "ComplEx", FB15K237, "own", "complex"),
     *_on_both("conve", "ConvE", "own", "conve"),
     Experiment("transe-wn18rr", "TransE", WN18RR, "paper", "transe-wn18rr", files=_WORDS),
     Experiment("transe-fb15k-237", "TransE", FB15K237, "paper", "transe-fb15k-237"),
     Experiment("transe-own-fb15k-237", "TransE", FB15K237, "own", "transe-own-fb15k-237"),
-    *_on_both("convkb", "ConvKB", "paper", "convkb-{}", start=_STARTS),
-    *_on_both("convkb-released", "ConvKB", "released", "convkb-released-{}", start=_STARTS),
-    *_on_both("capse", "CapsE", "paper", "capse-{}", start=_STARTS),
-    *_on_both("capse-released", "CapsE", "released", "capse-released-{}", start=_STARTS),
-    *_on_both("capse-own", "CapsE", "own", "capse-own-{}"),
+    *_on_both("convkb", "ConvKB", "paper", "convkb-{}", start="transe-{}"),
+    *_on_both("convkb-released", "ConvKB", "released", "convkb-released-{}", start="transe-{}"),
+    *_on_both("capse", "CapsE", "paper", "capse-{}", start="transe-{}"),
+    *_on_both("capse-released", "CapsE", "released", "capse-released-{}", start="transe-{}"),
+    *_on_both("capse-own", "CapsE", "own", "capse-own-{}", start="distmult-{}", beside="transe-{}"),
     *(
         Experiment(
             f"capse-m{m}-wn18rr",

@@ -96,7 +96,8 @@ def test_rows_say_what_they_start_from(planted_results):
     starts = {(row["model"], row["dataset"], row["settings"]): row["start"] for row in table2(planted_results, PLAN)}
     assert starts["CapsE", "wn18rr", "paper"] == "transe-wn18rr"
     assert starts["CapsE", "fb15k-237", "paper"] == starts["ConvKB", "fb15k-237", "paper"] == "transe-fb15k-237"
-    assert starts["CapsE", "fb15k-237", "own"] is starts["KBGAN", "wn18rr", "paper"] is None
+    assert starts["CapsE", "fb15k-237", "own"] == "distmult-fb15k-237 and transe-fb15k-237"
+    assert starts["DISTMULT", "wn18rr", "own"] is starts["KBGAN", "wn18rr", "paper"] is None
     assert {row["start"] for row in table3(planted_results, PLAN)} == {"transe-wn18rr"}
 
 
