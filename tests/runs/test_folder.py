@@ -83,3 +83,8 @@ def test_provenance_is_json_and_says_where_a_figure_comes_from():
     assert set(record) == {"command", "commit", "date", "machine", "versions"}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", record["date"])
     assert {"capse", "python", "torch", "numpy"} <= set(record["versions"])
+
+
+def test_a_copy_of_the_tree_can_be_told_what_it_is_a_copy_of(monkeypatch):
+    monkeypatch.setenv("CAPSE_COMMIT", "0123456789ab")
+    assert provenance()["commit"] == "0123456789ab"

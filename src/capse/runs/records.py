@@ -43,8 +43,10 @@ def command() -> str:
 def commit() -> str | None:
     """The commit of the source tree this package runs from, with '+' where files were changed since.
 
-    A copy without its history does not know; ``CAPSE_COMMIT`` then says what it is a copy of.
+    A copy of the tree does not know its history; ``CAPSE_COMMIT`` says what it is a copy of.
     """
+    if named := os.environ.get("CAPSE_COMMIT"):
+        return named
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str:
@@ -55,7 +57,7 @@ def commit() -> str | None:
     try:
         return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("CAPSE_COMMIT")
+        return None
 
 
 def machine() -> dict[str, Any]:

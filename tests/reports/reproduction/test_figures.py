@@ -35,6 +35,14 @@ def test_figure_2_draws_the_rows(planted_results):
     assert [label.get_text() for label in tail_mrr.get_xticklabels()] == ["1-1", "1-M", "M-1", "M-M"]
 
 
+def test_every_form_has_a_look_of_its_own(writer):
+    """Both forms of both models recorded: colour and hatching tell them apart."""
+    for name in ("capse-wn18rr", "capse-released-wn18rr", "convkb-wn18rr", "convkb-released-wn18rr"):
+        writer.add(name)
+    bars = figure3(rows3(Results(writer.folder), PLAN)).axes[0].patches[::11]
+    assert len({bar.get_facecolor() for bar in bars}) == len({bar.get_hatch() for bar in bars}) == 4
+
+
 def test_a_line_reaches_from_pessimistic_to_optimistic(planted_results):
     axes = figure2(rows2(planted_results, PLAN)).axes[2]
     (segment, *_) = axes.containers[1].lines[2][0].get_segments()

@@ -98,9 +98,9 @@ def claims(results: Results, plan: Plan) -> list[Claim]:
 
 def _about(results: Results, plan: Plan, form: Settings) -> list[Claim]:
     def look(model: str, dataset: str, pick: Pick) -> Found:
-        wanted = form if model == "CapsE" else None
-        records = [record for each in find(plan, model, dataset, wanted)[:1] for record in results.records(each)]
-        return ours(records, pick)[0]
+        """A model with the same settings as CapsE has here, or else with the first that the plan has for it."""
+        experiments = find(plan, model, dataset, form) or find(plan, model, dataset)
+        return ours([record for each in experiments[:1] for record in results.records(each)], pick)[0]
 
     def side(first: str, second: str, side: str, category: str) -> Comparison:
         pick = of_groups("category", [category], side)

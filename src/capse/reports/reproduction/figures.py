@@ -22,7 +22,7 @@ from capse.runs.atomic import atomic_path
 
 METRICS = {"hits@10": "Hits@10 (%)", "mrr": "MRR"}
 _PRINT: dict[Any, Any] = {**STYLE, "font.size": 10, "axes.titlesize": 10.5, "hatch.linewidth": 0.6}
-_HATCHES = ("", "////", "xxxx")
+_HATCHES = ("", "////", "xxxx", "....")  # one for each form of the two models
 _DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 _DIAMOND: dict[str, Any] = {"marker": "D", "ms": 4.5, "color": "white", "markeredgecolor": INK, "linestyle": "none"}
 _WIDTH = 7.2  # inches: a page's text
@@ -151,4 +151,4 @@ def _series(rows: Sequence[Row]) -> list[tuple[str, str]]:
 def _legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda place: labels[place] == "as the paper prints")
-    figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside upper left", ncols=4)
+    figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside upper left", ncols=3)
