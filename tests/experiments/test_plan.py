@@ -128,8 +128,8 @@ def test_starts_come_first_and_once():
     names = [experiment.name for experiment in with_starts(PLAN, needed(PLAN, "all"))]
     assert sorted(names) == sorted(experiment.name for experiment in PLAN)
     for experiment in PLAN:
-        if experiment.start:
-            assert names.index(experiment.start) < names.index(experiment.name)
+        for start in experiment.starts.values():
+            assert names.index(start) < names.index(experiment.name)
 
 
 def test_names_that_do_not_exist():

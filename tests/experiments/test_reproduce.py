@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,18 @@ def test_a_folder_may_have_any_name(tmp_path, monkeypatch, name):
         None,
         f"{name}/runs/transe-tiny/seed-0",
     ]
+
+
+def test_a_run_may_start_from_two(tmp_path):
+    product = Experiment("distmult-tiny", "DISTMULT", "countries", "own", "distmult", QUICK)
+    both = replace(CAPSE, start="distmult-tiny", beside="transe-tiny", overrides=(*CAPSE.overrides, "model.dim=12"))
+    *before, job = missing_jobs([both, TRANSE, product], [both], tmp_path, seeds=[0])
+    assert [other.experiment for other in before] == [product, TRANSE]
+    assert [job.recipe.start.run, job.recipe.start.beside] == [str(other.folder) for other in before]
+    before[1].run()
+    (before[1].folder / "model.safetensors").unlink()
+    with pytest.raises(RunError, match=r"capse-tiny starts from .*transe-tiny.*, which is kept without its weights"):
+        missing_jobs([both, TRANSE, product], [both], tmp_path, seeds=[0])
 
 
 HOLD = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -97,8 +99,15 @@ def test_another_size_is_refused(source, other, dim):
 
 def test_a_model_with_longer_vectors_is_refused(small, tmp_path):
     fit(small, model="complex", out=tmp_path / "run", overrides=QUICK)
-    with pytest.raises(SettingsError, match="have 12 numbers, the model's 6: start from a simpler model"):
+    with pytest.raises(SettingsError, match="have 12 numbers, and there is room for 6: start from a simpler"):
         start(model_for(small), small, run=str(tmp_path / "run"))
+
+
+def test_a_run_that_does_not_say_which_model_it_is(source, other, tmp_path):
+    shutil.copytree(source, tmp_path / "run")
+    (tmp_path / "run" / "recipe.yaml").write_text("data: small\n")
+    with pytest.raises(RunError, match=r"recipe\.yaml does not say which model this is"):
+        start(model_for(other), other, run=str(tmp_path / "run"))
 
 
 def test_a_run_that_is_not_there(other, tmp_path):
@@ -246,6 +255,13 @@ class TestTwoRuns:
     def test_sizes_must_add_up(self, source, product, small):
         with pytest.raises(SettingsError, match=r"model.dim is 6, and 8 in .* and 6 in .*: set model.dim=14"):
             start(model_for(small, "capse"), small, run=str(product), beside=str(source))
+
+    def test_neither_may_reach_into_the_others_dimensions(self, source, small, tmp_path):
+        """ComplEx has two numbers for each dimension: both runs' 12 would fill CapsE's 12, one over the other."""
+        fit(small, model="complex", out=tmp_path / "run", overrides=QUICK)
+        model = model_for(small, "capse", dim=12)
+        with pytest.raises(SettingsError, match="have 12 numbers, and there is room for 6: start from a simpler"):
+            start(model, small, dim=12, run=str(tmp_path / "run"), beside=str(source))
 
     def test_the_second_needs_a_first(self, source):
         with pytest.raises(SettingsError, match=r"start.beside is given without start.run"):

@@ -78,7 +78,7 @@ def test_the_last_dimensions_are_a_distance(weight):
 
 def test_every_size_of_a_distance_leaves_the_length_above_zero():
     model = started(entity_size=20.0, relation_size=1e-3, dim=PRODUCTS + DISTANCES, distance_dims=DISTANCES)
-    assert correlation(all_scores(model), -distance(model)) > 0.5
+    assert correlation(all_scores(model), -distance(model)) > 0.99
 
 
 def test_other_starts_are_left_alone():
@@ -95,6 +95,7 @@ def test_other_starts_are_left_alone():
         ({"filter_start": "product", "filters": 50}, "needs 19 filters and variant 'scaled'"),
         ({"distance_dims": 3}, "model.distance_dims is 3 and model.filter_start 'normal'"),
         ({"filter_start": "product", "variant": "scaled", "dim": 4, "distance_dims": 4}, "model.distance_dims is 4"),
+        ({"distance_weight": -0.5}, "model.distance_weight is -0.5: choose 0 or more"),
     ],
 )
 def test_what_cannot_be_is_said(settings, message):

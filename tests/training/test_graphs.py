@@ -26,6 +26,7 @@ MODELS = {
     "capse, released": {"name": "capse", "filters": 5, "capsule_dim": 3, "variant": "released"},
     "capse, routed": {"name": "capse", "filters": 5, "capsule_dim": 3, "routing": 3},
 }
+DROPPING = {"name": "capse", "filters": 5, "capsule_dim": 3, "dropout": 0.1}
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
@@ -157,6 +158,12 @@ def test_a_step_that_cannot_be_recorded_is_launched(make_trainer, without_stream
 
 def fail(versions):
     raise RuntimeError("no GPU")
+
+
+def test_dropout_is_found_out(make_model):
+    """A replay would not draw it from the step's seed."""
+    assert graphs._drops_out(make_model(**DROPPING))
+    assert not any(graphs._drops_out(make_model(**model)) for model in MODELS.values())
 
 
 @pytest.mark.parametrize(

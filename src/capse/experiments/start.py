@@ -30,30 +30,35 @@ def start_embeddings(model: TripleModel, graph: Graph, settings: StartSettings, 
 
 def _from_runs(model: TripleModel, graph: Graph, paths: list[str], dim: int) -> str:
     """Each run's vectors in the dimensions after those of the run before it."""
-    sizes = [model_settings(read_recipe(RunFolder.open(path))["model"])[1].dim for path in paths]
+    sources = [LinkPredictor.load(path, device="cpu") for path in paths]
+    sizes = [model_settings(read_recipe(RunFolder(path))["model"])[1].dim for path in paths]
     if sum(sizes) != dim:
         found = " and ".join(f"{size} in {path}" for size, path in zip(sizes, paths, strict=True))
         remedy = "give both the same model.dim" if len(paths) == 1 else f"set model.dim={sum(sizes)}"
         raise SettingsError(f"model.dim is {dim}, and {found}", remedy)
-    firsts = np.cumsum([0, *sizes[:-1]]).tolist()
-    return "; ".join(_from_run(model, graph, path, first) for path, first in zip(paths, firsts, strict=True))
+    done, first = [], 0
+    for source, path, size in zip(sources, paths, sizes, strict=True):
+        alone = len(paths) == 1  # else what a vector has beyond its dimensions would lie where the other run's are
+        done.append(_from_run(model, graph, source, path, first, None if alone else size))
+        first += size
+    return "; ".join(done)
 
 
-def _from_run(model: TripleModel, graph: Graph, path: str, first: int) -> str:
-    """A run's vectors in the dimensions from ``first`` on."""
-    source = LinkPredictor.load(path, device="cpu")
+def _from_run(model: TripleModel, graph: Graph, source: LinkPredictor, path: str, first: int, most: int | None) -> str:
+    """A run's vectors in the columns from ``first`` on: at most so many, or all that there are."""
     tables = [
         (model.entities, graph.entities, source.model.entities, source.graph.entities),
         (model.relations, graph.relations, source.model.relations, source.graph.relations),
     ]
     copied = []
     for target, labels, values, known in tables:
-        columns = slice(first, first + values.shape[1])
-        if columns.stop > target.shape[1]:
+        width, room = values.shape[1], most or target.shape[1]
+        if width > room:
             raise SettingsError(
-                f"the vectors in {path} have {values.shape[1]} numbers, the model's {target.shape[1] - first}",
+                f"the vectors in {path} have {width} numbers, and there is room for {room}",
                 "start from a simpler model, e.g. TransE",
             )
+        columns = slice(first, first + width)
         pairs = [(i, known.id(label)) for i, label in enumerate(labels.labels) if label in known]
         here, there = (torch.tensor([pair[side] for pair in pairs], dtype=torch.long) for side in (0, 1))
         target[here, columns] = values[there]

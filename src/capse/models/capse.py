@@ -60,6 +60,8 @@ class CapsESettings(ModelSettings):
             raise SettingsError(
                 f"model.distance_dims is {self.distance_dims}", f"choose 0 to {self.dim - 1}: model.dim is {self.dim}"
             )
+        if self.distance_weight < 0:
+            raise SettingsError(f"model.distance_weight is {self.distance_weight}", "choose 0 or more")
         if self.capsule_dim < 1:
             raise SettingsError(f"model.capsule_dim is {self.capsule_dim}", "choose a size of 1 or more")
         if self.routing < 1:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 FilterStart = Literal["normal", "translation", "distance", "product"]
 FILTER_SIZE = 0.1  # of the filters' entries at the start
 START_NOISE = 0.1  # where the start is a distance, in shares of what it is added to: filters must not stay alike
-PRODUCT_NOISE = 5e-3  # where it is a product, in units of the vectors' entries
+PRODUCT_NOISE = 5e-3  # where it is a product, of filters of size 1 over the vectors' and of weights of their product's
 REACH = 9.0  # how far out a product is drawn, in units of the vectors' entries
 
 # 24 x y z = (x + y + z)³ − (x + y − z)³ − (x − y + z)³ − (−x + y + z)³

@@ -136,6 +136,7 @@ def test_every_shipped_recipe_resolves_and_is_saved_whole() -> None:
         (["validation.metric=mr"], "choose from mrr"),
         (["loss.name=bce"], "lists take softplus"),
         (["model.name=distmult"], "unknown setting|search is learned by"),
+        (["model.filter_start=product", "model.filters=19"], "model.filter_start is 'product', a start for graphs"),
         (["negatives.count=3"], "unknown setting 'negatives'"),
     ],
 )

@@ -79,8 +79,8 @@ class Writer:
         """A run of the plan's experiment; ``looks`` are validation MRRs at epochs 10, 20, ..."""
         experiment = named(PLAN, name)
         overrides = [*experiment.overrides, f"training.seed={seed}"]
-        if experiment.start:
-            overrides.append(f"start.run=/elsewhere/runs/{experiment.start}/seed-{seed}")
+        starts = experiment.starts.items()
+        overrides += [f"{setting}=/elsewhere/runs/{start}/seed-{seed}" for setting, start in starts]
         overrides += [f"{key.replace('__', '.')}={value}" for key, value in changes.items()]
         recipe = load_recipe(experiment.recipe, data=experiment.dataset, overrides=overrides)
         folder = self.folder / "runs" / name / f"seed-{seed}"

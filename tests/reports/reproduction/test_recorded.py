@@ -114,6 +114,15 @@ def test_a_run_that_should_start_at_random_must(writer):
     assert departures(experiment, record) == ["start.run: runs/transe-wn18rr/seed-0, not None"]
 
 
+def test_a_run_that_starts_from_two_is_held_against_both(writer):
+    experiment = named(PLAN, "capse-own-wn18rr")
+    writer.add("capse-own-wn18rr", 0)
+    writer.add("capse-own-wn18rr", 1, start__beside="runs/transe-wn18rr/seed-0")
+    first, second = Results(writer.folder).records(experiment)
+    assert departures(experiment, first) == []
+    assert departures(experiment, second) == ["start.beside: runs/transe-wn18rr/seed-0, not transe-wn18rr/seed-1"]
+
+
 def test_every_seed_is_held_against_the_plan(writer):
     writer.add("capse-wn18rr", 0)
     writer.add("capse-wn18rr", 1, training__learning_rate=0.5, start__run="x/y")

@@ -109,6 +109,20 @@ def test_what_a_row_starts_from_is_told(writer, read_page):
     assert "Starts from transe-fb15k-237, same seed." in render(collect(Results(writer.folder), PLAN))
 
 
+def test_where_ties_are_worth_most_is_said(writer, read_page):
+    """Planted: the heads of M-1 relations tie, and nothing else does."""
+    path = writer.add("convkb-fb15k-237", mrr=0.2) / "evaluation.json"
+    stored = json.loads(path.read_text())
+    heads = stored["breakdowns"]["category"]["M-1"]["head"]
+    heads["realistic"]["hits@10"], heads["optimistic"]["hits@10"] = 0.07, 0.33
+    path.write_text(json.dumps(stored))
+    page = render(collect(Results(writer.folder), PLAN))
+    assert (
+        "Ties are worth most for ConvKB (paper), the head of M-1 relations: Hits@10 is 7.0 %, and 33.0 % with ties "
+        "counted for the true answer; the paper prints 49.5 %." in page
+    )
+
+
 def test_the_same_records_give_the_same_file(planted_results, tmp_path):
     for name in ("one", "two"):
         write_report(collect(planted_results, PLAN), tmp_path / name)

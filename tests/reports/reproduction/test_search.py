@@ -12,7 +12,7 @@ from capse.reports.reproduction.figures import figure4 as drawn
 from capse.reports.reproduction.recorded import Results
 from capse.reports.reproduction.search import figure4, table4
 
-KEYS = ["model", "dataset", "settings", "recipe", "start", "history", "paper", "ours", "against", "runs"]
+KEYS = ["model", "dataset", "settings", "recipe", "start", "beside", "history", "paper", "ours", "against", "runs"]
 ORIGIN = {"command": "capse", "commit": "0", "date": "2026-01-01", "machine": {}, "versions": {}}
 
 

@@ -69,6 +69,8 @@ class SearchRecipe:
         name, settings = model_settings({**_width(sections["vectors"]), **model})
         if name not in METHODS:
             raise SettingsError(f"model.name is {name!r}", f"search is learned by {', '.join(METHODS)}")
+        if getattr(settings, "filter_start", None) == "product":  # `Scorer.adapt` makes it, from a graph's tables
+            raise SettingsError("model.filter_start is 'product', a start for graphs", "choose distance, or another")
         return cls(data=data, model_name=name, model=settings, **sections)
 
     def to_mapping(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The rows of each table and figure as plain data: what ``capse reproduce --json`` prints.
 
-Every row has ``model``, ``dataset``, ``settings``, ``recipe``, ``start``, ``paper``, ``ours`` and ``runs``; what else
-it has says which cell it is. ``paper`` is what the paper prints for that model and data set, whichever settings the row
-has.
+Every row has ``model``, ``dataset``, ``settings``, ``recipe``, ``start`` and ``beside`` (the experiments that it starts
+from), ``paper``, ``ours`` and ``runs``; what else it has says which cell it is. ``paper`` is what the paper prints for
+that model and data set, whichever settings the row has.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def table1() -> list[Row]:
         if dataset in paper.CATEGORY_RELATIONS:
             printed["category_relations"] = paper.CATEGORY_RELATIONS[dataset]
             printed["category_test_share"] = paper.CATEGORY_SHARES[dataset]
-        nobody = {"model": None, "dataset": dataset, "settings": None, "recipe": None, "start": None}
+        nobody = {"model": None, "dataset": dataset, "settings": None, "recipe": None, "start": None, "beside": None}
         rows.append({**nobody, "paper": printed, "ours": _counted(dataset), "runs": []})
     return rows
 
@@ -110,13 +110,12 @@ def _compared(plan: Plan, dataset: str) -> list[Experiment]:
 
 def _row(results: Results, experiment: Experiment, printed: Mapping[str, Any], pick: Pick, **where: Any) -> Row:
     found, runs = ours(results.records(experiment), pick)
-    who = {key: getattr(experiment, key) for key in ("model", "dataset", "settings", "recipe")}
-    who["start"] = " and ".join(experiment.starts.values()) or None
+    who = {key: getattr(experiment, key) for key in ("model", "dataset", "settings", "recipe", "start", "beside")}
     return {**who, **where, "paper": dict(printed), "ours": found, "runs": runs}
 
 
 def _nothing(model: str, dataset: str, printed: Mapping[str, Any], **where: Any) -> Row:
-    who = {"model": model, "dataset": dataset, "settings": "paper", "recipe": None, "start": None}
+    who = {"model": model, "dataset": dataset, "settings": "paper", "recipe": None, "start": None, "beside": None}
     return {**who, **where, "paper": dict(printed), "ours": None, "runs": []}
 
 
