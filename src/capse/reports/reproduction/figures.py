@@ -22,7 +22,7 @@ from capse.runs.atomic import atomic_path
 
 METRICS = {"hits@10": "Hits@10 (%)", "mrr": "MRR"}
 _PRINT: dict[Any, Any] = {**STYLE, "font.size": 10, "axes.titlesize": 10.5, "hatch.linewidth": 0.6}
-_HATCHES = ("", "////", "xxxx", "....")  # one for each form of the two models
+_HATCHES = ("", "////", "xxxx", "----")  # one for each form of the two models
 _DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 _DIAMOND: dict[str, Any] = {"marker": "D", "ms": 4.5, "color": "white", "markeredgecolor": INK, "linestyle": "none"}
 _WIDTH = 7.2  # inches: a page's text
