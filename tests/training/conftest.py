@@ -7,6 +7,10 @@ import pytest
 import torch
 
 from capse.models import TripleModel, build_model, model_settings
+from capse.training.checkpoints import Checkpoints
+from capse.training.loop import Trainer, TrainingSettings, ValidationSettings
+from capse.training.objectives import Objective
+from capse.training.optimizers import OptimizerSettings
 
 ENTITIES, RELATIONS = 12, 3
 
@@ -35,5 +39,21 @@ def make_model():
             for tensor in (model.entities, model.relations):
                 tensor.normal_(0, 0.7, generator=torch.Generator().manual_seed(seed))
         return model
+
+    return make
+
+
+@pytest.fixture
+def trainer_of(tmp_path):
+    """Builds a trainer of an objective that never validates; settings are those of the section ``training``."""
+
+    def make(objective: Objective, optimizer: OptimizerSettings | None = None, **settings: object) -> Trainer:
+        return Trainer(
+            objective,
+            TrainingSettings(**settings),
+            optimizer or OptimizerSettings(),
+            ValidationSettings(every=0),
+            Checkpoints(tmp_path / "checkpoints", "x"),
+        )
 
     return make

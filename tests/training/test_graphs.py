@@ -9,9 +9,7 @@ import torch
 
 from capse.errors import RunError
 from capse.training import graphs
-from capse.training.checkpoints import Checkpoints
 from capse.training.graphs import DrawnBlock, GraphStep, graph_step
-from capse.training.loop import Trainer, TrainingSettings, ValidationSettings
 from capse.training.losses import LossSettings
 from capse.training.negatives import NegativeSettings
 from capse.training.objectives import build_objective
@@ -31,17 +29,12 @@ on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
 @pytest.fixture
-def make_trainer(make_model, triples, tmp_path):
+def make_trainer(make_model, triples, trainer_of):
     def make(model="transe", *, device="cpu", sampler="bernoulli", optimizer=None, regularizer=None, **settings):
         model = make_model(**{"name": model, **MODELS.get(model, {})}).to(device)
         parts = LossSettings(), NegativeSettings(sampler, count=2), regularizer or RegularizerSettings()
-        return Trainer(
-            build_objective(model, triples, *parts),
-            TrainingSettings(**{"epochs": 12, "batch_size": 4, "learning_rate": 0.01, **settings}),
-            optimizer or OptimizerSettings(),
-            ValidationSettings(every=0),
-            Checkpoints(tmp_path / "checkpoints", "x"),
-        )
+        objective = build_objective(model, triples, *parts)
+        return trainer_of(objective, optimizer, **{"epochs": 12, "batch_size": 4, "learning_rate": 0.01, **settings})
 
     return make
 

@@ -8,8 +8,6 @@ import torch
 
 from capse.kernels import row_adam
 from capse.training import loop, rows
-from capse.training.checkpoints import Checkpoints
-from capse.training.loop import Trainer, TrainingSettings, ValidationSettings
 from capse.training.losses import LossSettings
 from capse.training.negatives import NegativeSettings
 from capse.training.objectives import build_objective
@@ -20,20 +18,14 @@ MODELS = {"capse": {"filters": 3, "capsule_dim": 2}, "convkb": {"filters": 3}, "
 
 
 @pytest.fixture
-def make_trainer(make_model, triples, tmp_path, monkeypatch):
+def make_trainer(make_model, triples, trainer_of, monkeypatch):
     monkeypatch.setattr(rows, "FEW", 0)  # the small graph's batches name nearly all of its entities
 
     def make(name="capse", *, double=True, regularizer=None, optimizer=None, **settings):
         model = make_model(name, **MODELS.get(name, {}))
         parts = LossSettings(), NegativeSettings(count=2), regularizer or RegularizerSettings()
         objective = build_objective(model.double() if double else model, triples, *parts)
-        return Trainer(
-            objective,
-            TrainingSettings(**{"epochs": 12, "batch_size": 2, "learning_rate": 0.05, **settings}),
-            optimizer or OptimizerSettings(),
-            ValidationSettings(every=0),
-            Checkpoints(tmp_path / "checkpoints", "x"),
-        )
+        return trainer_of(objective, optimizer, **{"epochs": 12, "batch_size": 2, "learning_rate": 0.05, **settings})
 
     return make
 
