@@ -20,12 +20,12 @@ from capse.evaluation.metrics import summarize
 from capse.evaluation.ranks import Ranks
 from capse.graph import Graph, load_graph
 from capse.graph.link_prediction import evaluate
-from capse.models import ModelSettings, TranslationSettings, TripleModel, build_model
+from capse.models import BilinearSettings, TranslationSettings, TripleModel, build_model
 
 THREADS = 2
 DIM = 100
 REPEATS = 3  # full runs of ours before PyKEEN's, and again after them
-SETTINGS = {"distmult": ModelSettings(dim=DIM), "transe": TranslationSettings(dim=DIM, norm=1)}
+SETTINGS = {"distmult": BilinearSettings(dim=DIM), "transe": TranslationSettings(dim=DIM, norm=1)}
 # PyKEEN would need minutes for all triples. It is timed on a few slices, and the fastest is scaled to the whole, which
 # is in its favour where neighbours share the machine. None is its automatic batch size.
 BATCH_SIZES = (None, 64, 128, 256)

@@ -12,7 +12,7 @@ from capse.cli import main
 from capse.graph.dataset import Graph
 from capse.graph.predictor import LinkPredictor, save_run_graph
 from capse.graph.vocabulary import Vocabulary
-from capse.models import ModelSettings, build_model
+from capse.models import BilinearSettings, build_model
 from capse.runs.atomic import write_text
 from capse.runs.folder import RunFolder
 
@@ -27,7 +27,7 @@ def run(tmp_path):
     labelled = Graph.from_triples([*facts[::2], *others], facts[1::2], name="small")
     entities = Vocabulary(labelled.entities.labels, [f"[Person] {i}" for i in range(ALL)], "entity")
     graph = Graph("small", entities, labelled.relations, labelled.train, labelled.valid, labelled.test)
-    model = build_model("distmult", ModelSettings(dim=1), ALL, 2)
+    model = build_model("distmult", BilinearSettings(dim=1), ALL, 2)
     with torch.no_grad():
         model.entities[:, 0] = torch.cat([4 - torch.arange(GOOD) / 8, 1 - torch.arange(ALL - GOOD) / 32])
         model.relations.fill_(1)
@@ -150,7 +150,7 @@ def test_a_run_without_validation_triples_cannot_be_calibrated(tmp_path, capsys)
     folder = RunFolder(tmp_path / "bare")
     save_run_graph(folder, graph)
     write_text(folder.recipe, "model: {name: distmult, dim: 8}\n")
-    LinkPredictor(build_model("distmult", ModelSettings(dim=8), 3, 1), graph).save(folder)
+    LinkPredictor(build_model("distmult", BilinearSettings(dim=8), 3, 1), graph).save(folder)
     with pytest.raises(SystemExit) as exit:
         main(["predict", str(folder.path), "--calibrate"])
     assert exit.value.code == 2

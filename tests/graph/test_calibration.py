@@ -17,7 +17,7 @@ from capse.graph import calibration
 from capse.graph.calibration import Calibration, brier_score, calibrate, expected_calibration_error, fit_platt
 from capse.graph.dataset import Graph
 from capse.graph.predictor import LinkPredictor
-from capse.models import ModelSettings, build_model
+from capse.models import BilinearSettings, build_model
 from capse.runs.folder import RunFolder
 
 ENTITIES, RELATIONS = 60, 4
@@ -126,7 +126,7 @@ def test_every_possible_corruption_is_as_likely():
 
 
 def test_reciprocal_models_are_scored_the_way_they_are_asked(graph):
-    model = build_model("distmult", ModelSettings(dim=8, reciprocal=True), ENTITIES, RELATIONS)
+    model = build_model("distmult", BilinearSettings(dim=8, reciprocal=True), ENTITIES, RELATIONS)
     h, r, t = torch.from_numpy(graph.valid.astype(np.int64)).unbind(1)
     with torch.no_grad():
         heads = model.score_heads(r, t)[torch.arange(len(h)), h].numpy()

@@ -14,7 +14,7 @@ from capse.evaluation.ranks import NonFiniteScoreError
 from capse.graph.calibration import Calibration
 from capse.graph.dataset import Graph, load_graph
 from capse.graph.predictor import LinkPredictor
-from capse.models import ModelSettings, build_model, model_settings
+from capse.models import BilinearSettings, build_model, model_settings
 from capse.runs.folder import RunFolder
 
 
@@ -26,7 +26,7 @@ def predictor():
     rows = sorted(rows | {("e00", "r0", "e01"), ("e01", "r0", "e00"), ("e05", "r1", "e05")})
     rng.shuffle(rows)
     graph = Graph.from_triples(map(tuple, rows[10:]), map(tuple, rows[:5]), map(tuple, rows[5:10]))
-    model = build_model("distmult", ModelSettings(dim=5), len(graph.entities), 3)
+    model = build_model("distmult", BilinearSettings(dim=5), len(graph.entities), 3)
     torch.nn.init.normal_(model.entities, generator=torch.Generator().manual_seed(0))
     return LinkPredictor(model, graph)
 

@@ -12,11 +12,11 @@ from torch import Tensor
 from capse.kernels import fused
 from capse.kernels.compiled import numba
 from capse.kernels.gather import rows
-from capse.models import DistMult, ModelSettings, TransE, TranslationSettings
+from capse.models import BilinearSettings, DistMult, TransE, TranslationSettings
 
 pytestmark = pytest.mark.skipif(numba is None, reason="numba is not installed")
 
-SCORERS = {fused.DISTANCE: TransE(TranslationSettings(dim=5)), fused.PRODUCT: DistMult(ModelSettings(dim=5))}
+SCORERS = {fused.DISTANCE: TransE(TranslationSettings(dim=5)), fused.PRODUCT: DistMult(BilinearSettings(dim=5))}
 
 
 def plain_scores(kind: int, entities: Tensor, relations: Tensor, heads: Tensor, ids: Tensor, tails: Tensor) -> Tensor:

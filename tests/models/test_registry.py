@@ -72,7 +72,7 @@ class TestSeeds:
         """`torch.manual_seed` seeds every GPU as well, and `fork_rng(devices=[])` does not put that back."""
         reseeded = []
         monkeypatch.setattr(torch.cuda, "manual_seed_all", reseeded.append)
-        build_model("distmult", ModelSettings(dim=2), 3, 2, seed=7)
+        build_model("distmult", MODELS["distmult"].Settings(dim=2), 3, 2, seed=7)
         assert reseeded == []
 
 
@@ -107,6 +107,11 @@ WRONG_SETTINGS = [
     *(
         ("conve", {f"{where}_dropout": 1.5}, f"model.{where}_dropout is 1.5")
         for where in ("input", "feature", "hidden")
+    ),
+    *(
+        (name, {f"{where}_dropout": 1.0}, f"model.{where}_dropout is 1.0")
+        for name in ("distmult", "complex")
+        for where in ("entity", "relation")
     ),
     ("conve", {"dim": 200, "height": 7}, "model.height is 7, which does not make a picture of model.dim = 200 numbers"),
     ("conve", {"dim": 200, "height": 0}, "model.height is 0"),

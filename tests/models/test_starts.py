@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from capse.errors import SettingsError
-from capse.models import CapsESettings, ModelSettings, TranslationSettings, build_model
+from capse.models import BilinearSettings, CapsESettings, TranslationSettings, build_model
 from capse.models.starts import product_filters
 
 ENTITIES, RELATIONS, PRODUCTS, DISTANCES = 40, 6, 60, 30
@@ -105,7 +105,11 @@ def test_what_cannot_be_is_said(settings, message):
 
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("transe", TranslationSettings(dim=6)), ("distmult", ModelSettings(dim=6)), ("complex", ModelSettings(dim=6))],
+    [
+        ("transe", TranslationSettings(dim=6)),
+        ("distmult", BilinearSettings(dim=6)),
+        ("complex", BilinearSettings(dim=6)),
+    ],
 )
 def test_an_inverse_relation_asks_the_other_way_round(name, settings):
     model = build_model(name, settings, ENTITIES, RELATIONS)

@@ -19,7 +19,7 @@ from capse.graph.calibration import Calibration
 from capse.graph.dataset import Graph
 from capse.graph.predictor import LinkPredictor, save_run_graph
 from capse.graph.vocabulary import Vocabulary
-from capse.models import ModelSettings, build_model, model_settings
+from capse.models import BilinearSettings, build_model, model_settings
 from capse.runs.atomic import write_text
 from capse.runs.folder import RunFolder
 from capse.search.live import ProfileSettings
@@ -41,7 +41,7 @@ def write_graph_run(path, *, calibrated=True, scale=1.0):
     names = [f"Person {i}" for i in range(PEOPLE - 2)] + ["Änne Öz", "Änne Öz"]
     entities = Vocabulary(labelled.entities.labels, names, "entity")
     graph = Graph("small", entities, labelled.relations, labelled.train, labelled.valid, labelled.test)
-    model = build_model("distmult", ModelSettings(dim=1), PEOPLE, 2)
+    model = build_model("distmult", BilinearSettings(dim=1), PEOPLE, 2)
     with torch.no_grad():
         model.entities[:, 0] = 4 - torch.arange(PEOPLE) / 8
         model.relations.fill_(scale)

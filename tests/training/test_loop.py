@@ -244,7 +244,7 @@ def test_every_precision_trains(make_trainer, make_model, name, precision):
     assert all(tensor.dtype == torch.float32 and torch.isfinite(tensor).all() for tensor in state.values())
 
 
-@pytest.mark.parametrize("loss", ["softmax", "bce"])
+@pytest.mark.parametrize("loss", ["softmax", "bce", "kl"])
 def test_bf16_over_all_entities(make_trainer, loss):
     settings = {"loss": LossSettings(name=loss, smoothing=0.1), "negatives": NegativeSettings("all")}
     exact, rough = (train(make_trainer(precision=p, epochs=1, **settings))[0][0]["loss"] for p in ("float32", "bf16"))

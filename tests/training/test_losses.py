@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from capse.errors import SettingsError
-from capse.training.losses import LossSettings, binary_loss, corruption_loss, softmax_loss
+from capse.training.losses import OF_ANSWERS, LossSettings, binary_loss, corruption_loss, softmax_loss, spread_loss
 
 B, N, E = 5, 3, 7
 RNG = np.random.default_rng(0)
@@ -93,12 +93,27 @@ def test_binary_cross_entropy_with_smoothed_labels(reduction, smoothing):
     assert float(found) == pytest.approx(getattr(np, reduction)(expected), rel=1e-12)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_cross_entropy_of_the_spread_over_all_answers(reduction, smoothing):
+    """Every answer of a row is aimed at alike, and with smoothing every entity a little."""
+    labels = LABELS.copy()
+    labels[:, 0] = 1  # no question without an answer
+    share = np.exp(SCORES) / np.exp(SCORES).sum(1, keepdims=True)
+    target = (1 - smoothing) * labels / labels.sum(1, keepdims=True) + smoothing / E
+    expected = -(target * np.log(share)).sum(1)
+    settings = LossSettings(name="kl", reduction=reduction, smoothing=smoothing)
+    found = spread_loss(settings, *tensors(SCORES, *labels.nonzero()))
+    assert float(found) == pytest.approx(getattr(np, reduction)(expected), rel=1e-12)
+
+
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, 2])
 def test_senseless_smoothing(smoothing):
     with pytest.raises(SettingsError, match=r"loss\.smoothing is"):
         LossSettings(smoothing=smoothing)
 
 
-def test_binary_cross_entropy_needs_all_entities():
-    with pytest.raises(SettingsError, match=r"negatives\.sampler=all"):
-        corruption_loss(LossSettings(name="bce"), *tensors(POSITIVE, NEGATIVE))
+@pytest.mark.parametrize("name", OF_ANSWERS)
+def test_losses_about_all_answers_need_all_entities(name):
+    with pytest.raises(SettingsError, match=rf"'{name}' with sampled negatives.*negatives\.sampler=all"):
+        corruption_loss(LossSettings(name=name), *tensors(POSITIVE, NEGATIVE))

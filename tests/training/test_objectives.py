@@ -9,7 +9,7 @@ import torch
 from capse.errors import SettingsError
 from capse.kernels import cpu
 from capse.kernels.scoring import forced
-from capse.training.losses import LossSettings
+from capse.training.losses import OF_ANSWERS, LossSettings
 from capse.training.negatives import NegativeSettings
 from capse.training.objectives import build_objective, with_inverses
 from capse.training.regularizers import RegularizerSettings
@@ -133,10 +133,11 @@ def test_softmax_over_all_entities(make_model, triples, reduction, reciprocal):
 @pytest.mark.parametrize("reciprocal", [False, True])
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_binary_cross_entropy_of_all_answers(make_model, triples, smoothing, reduction, reciprocal):
-    """Each distinct question once, all its known answers labelled, each question of a batch counting alike."""
+@pytest.mark.parametrize("name", OF_ANSWERS)
+def test_cross_entropy_of_all_answers(make_model, triples, name, smoothing, reduction, reciprocal):
+    """Each distinct question once, all its known answers aimed at, each question of a batch counting alike."""
     model = make_model(reciprocal=reciprocal)
-    loss = LossSettings(name="bce", reduction=reduction, smoothing=smoothing)
+    loss = LossSettings(name=name, reduction=reduction, smoothing=smoothing)
     objective = build(model, triples, loss, sampler="all")
     rows = triples.tolist()
     questions = {(h, r, 0) for h, r, _ in rows}
@@ -156,9 +157,14 @@ def test_binary_cross_entropy_of_all_answers(make_model, triples, smoothing, red
         else:
             answers = {t for h, r, t in rows if (h, r) == (entity, relation)}
             scores = [score(model, entity, relation, x) for x in range(ENTITIES)]
-        labels = np.array([(1 - smoothing) * (x in answers) + smoothing / ENTITIES for x in range(ENTITIES)])
-        chance = 1 / (1 + np.exp(-np.array(scores)))
-        costs.append(-(labels * np.log(chance) + (1 - labels) * np.log(1 - chance)).mean())
+        labels = np.array([x in answers for x in range(ENTITIES)])
+        if name == "bce":
+            labels = (1 - smoothing) * labels + smoothing / ENTITIES
+            chance = 1 / (1 + np.exp(-np.array(scores)))
+            costs.append(-(labels * np.log(chance) + (1 - labels) * np.log(1 - chance)).mean())
+        else:
+            labels = (1 - smoothing) * labels / len(answers) + smoothing / ENTITIES
+            costs.append(-(labels * np.log(np.exp(scores) / np.exp(scores).sum())).sum())
     assert value(objective, batch) == pytest.approx(getattr(np, reduction)(costs), rel=1e-5)
 
 
@@ -199,7 +205,9 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("reciprocal", [False, True])
-@pytest.mark.parametrize(("loss", "sampler"), [("softmax", "all"), ("bce", "all"), ("softmax", "shared")])
+@pytest.mark.parametrize(
+    ("loss", "sampler"), [("softmax", "all"), ("bce", "all"), ("kl", "all"), ("softmax", "shared")]
+)
 def test_many_candidates_are_trained_through_the_kernel(
     make_model, triples, monkeypatch, form, reciprocal, loss, sampler
 ):
@@ -226,7 +234,10 @@ def test_many_candidates_are_trained_through_the_kernel(
 
 @pytest.mark.parametrize(
     ("loss", "sampler", "remedy"),
-    [("margin", "all", "choose softmax or bce"), ("bce", "bernoulli", "sampler=all"), ("bce", "shared", "sampler=all")],
+    [
+        ("margin", "all", "choose softmax, bce or kl"),
+        *((loss, sampler, "sampler=all") for loss in OF_ANSWERS for sampler in ("bernoulli", "shared")),
+    ],
 )
 def test_combinations_that_make_no_sense(make_model, triples, loss, sampler, remedy):
     with pytest.raises(SettingsError, match=remedy):

@@ -124,10 +124,10 @@ def explain(
 
     ``asked`` says which side was asked for; models with reciprocal relations have a score for each.
 
-    >>> from capse.models import ModelSettings, build_model
+    >>> from capse.models import BilinearSettings, build_model
     >>> from capse.graph.predictor import LinkPredictor
     >>> graph = Graph.from_triples([("berlin", "capital_of", "germany"), ("paris", "capital_of", "france")])
-    >>> model = build_model("distmult", ModelSettings(dim=2), entities=4, relations=1)
+    >>> model = build_model("distmult", BilinearSettings(dim=2), entities=4, relations=1)
     >>> why = explain(LinkPredictor(model, graph), head="berlin", relation="capital_of", tail="germany")
     >>> why.known, str(why.nearest[0].fact), len(why.dimensions.values)
     ('train', 'paris — capital_of — france', 2)

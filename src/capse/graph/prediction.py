@@ -72,9 +72,9 @@ def predict(
     >>> import torch
     >>> from capse.graph.dataset import Graph
     >>> from capse.graph.predictor import LinkPredictor
-    >>> from capse.models import ModelSettings, build_model
+    >>> from capse.models import BilinearSettings, build_model
     >>> graph = Graph.from_triples([("berlin", "capital_of", "germany"), ("paris", "capital_of", "france")])
-    >>> model = build_model("distmult", ModelSettings(dim=1), entities=4, relations=1)
+    >>> model = build_model("distmult", BilinearSettings(dim=1), entities=4, relations=1)
     >>> _ = model.entities.data.copy_(torch.tensor([[1.0], [2.0], [4.0], [2.0]]))
     >>> _ = model.relations.data.fill_(1)
     >>> for answer in predict(LinkPredictor(model, graph), relation="capital_of", head="berlin", top=3):

@@ -9,6 +9,7 @@ import torch
 
 from capse.errors import UnknownNameError
 from capse.models.base import Model, ModelSettings, Scorer, TripleModel
+from capse.models.bilinear import BilinearSettings
 from capse.models.capse import CapsE, CapsESettings
 from capse.models.complex import ComplEx
 from capse.models.conve import ConvE, ConvESettings
@@ -69,6 +70,7 @@ def build_model(name: str, settings: ModelSettings, entities: int, relations: in
 
 __all__ = [
     "MODELS",
+    "BilinearSettings",
     "CapsE",
     "CapsESettings",
     "ComplEx",

@@ -5,49 +5,36 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from capse.models.base import Contributions, ModelSettings, Scorer
+from capse.models.base import Contributions
+from capse.models.bilinear import Bilinear, BilinearSettings
 
 
-class ComplEx(Scorer):
+class ComplEx(Bilinear):
     """f(h, r, t) = Re Σ_i h_i r_i conj(t_i) with h, r, t ∈ C^k.
 
-    k counts complex numbers; a vector is stored as [real parts, imaginary parts], 2k floats.
+    k counts complex numbers; a vector is stored as [real parts, imaginary parts], 2k floats. Re(x conj(t)) is the real
+    inner product of x and t.
     """
 
-    Settings = ModelSettings
     citation = "Trouillon et al., Complex Embeddings for Simple Link Prediction, ICML 2016"
 
-    def __init__(self, settings: ModelSettings) -> None:
-        super().__init__()
-        self.entity_width = self.relation_width = self.floats_per_triple = 2 * settings.dim
+    def __init__(self, settings: BilinearSettings) -> None:
+        super().__init__(settings, width=2 * settings.dim)
 
-    def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        return (_product(h, r) * t).sum(-1)  # Re(x conj(t)) is the real inner product of x and t
+    def product(self, entities: Tensor, relations: Tensor) -> Tensor:
+        a, b = entities.chunk(2, dim=-1)
+        c, d = relations.chunk(2, dim=-1)
+        return torch.cat([a * c - b * d, a * d + b * c], dim=-1)
 
     def inverse(self, relations: Tensor) -> Tensor:
-        return _conjugate(relations)
+        """The conjugate: Re(h r conj(t)) = Re(t conj(r) conj(h))."""
+        real, imaginary = relations.chunk(2, dim=-1)
+        return torch.cat([real, -imaginary], dim=-1)
 
     def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
         """Re(h_i r_i conj(t_i)), one for each complex number."""
-        return Contributions((_product(h, r) * t).unflatten(-1, (2, -1)).sum(-2))
-
-    def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
-        return _product(h, r) @ candidates.T
-
-    def score_heads(self, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
-        return _product(_conjugate(r), t) @ candidates.T  # Re(h r conj(t)) = Re(conj(conj(r) t) h)
+        return Contributions(super().contributions(h, r, t).values.unflatten(-1, (2, -1)).sum(-2))
 
     def magnitudes(self, vectors: Tensor) -> Tensor:
         real, imaginary = vectors.chunk(2, dim=-1)
         return torch.hypot(real, imaginary)
-
-
-def _product(x: Tensor, y: Tensor) -> Tensor:
-    a, b = x.chunk(2, dim=-1)
-    c, d = y.chunk(2, dim=-1)
-    return torch.cat([a * c - b * d, a * d + b * c], dim=-1)
-
-
-def _conjugate(x: Tensor) -> Tensor:
-    real, imaginary = x.chunk(2, dim=-1)
-    return torch.cat([real, -imaginary], dim=-1)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from capse.errors import SettingsError
 from capse.models import PersonalModel
-from capse.training.losses import LossSettings, corruption_loss
+from capse.training.losses import OF_ANSWERS, LossSettings, corruption_loss
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,10 @@ class ListObjective(nn.Module):
         self.loss = loss
         self.shown = shown
         self.examples = torch.arange(len(lists.users), device=model.device)
-        if loss.name == "bce":
-            raise SettingsError("loss.name is 'bce'", "lists take softplus, squared_softplus, margin or softmax")
+        if loss.name in OF_ANSWERS:
+            raise SettingsError(
+                f"loss.name is {loss.name!r}", "lists take softplus, squared_softplus, margin or softmax"
+            )
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         lists = self.lists

@@ -5,6 +5,7 @@ squared_softplus   Σ log(1 + exp(−y f))²; the released program's (averaged t
 margin             Σ max(0, γ − f(true) + f(corrupted))
 softmax            −log of the true one's share of Σ exp(f), over sampled or over all entities
 bce                binary cross-entropy of every entity being an answer, with smoothed labels
+kl                 cross-entropy of softmax(f) over all entities and the even spread over all answers, smoothed
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from torch.nn import functional as F
 
 from capse.errors import SettingsError
 
+OF_ANSWERS = ("bce", "kl")  # these are about a question and all its answers, not about a triple
+
 
 @dataclass(frozen=True)
 class LossSettings:
     """Which loss, and its constants."""
 
-    name: Literal["softplus", "squared_softplus", "margin", "softmax", "bce"] = "softplus"
+    name: Literal["softplus", "squared_softplus", "margin", "softmax", "bce", "kl"] = "softplus"
     reduction: Literal["sum", "mean"] = "sum"  # over the triples of a batch
     margin: float = 1.0  # γ
-    smoothing: float = 0.0  # of bce's labels: y (1 − s) + s / E
+    smoothing: float = 0.0  # of what bce and kl aim at: y (1 − s) + s / E
 
     def __post_init__(self) -> None:
         if not 0 <= self.smoothing < 1:
@@ -45,7 +48,7 @@ def corruption_loss(settings: LossSettings, positive: Tensor, negative: Tensor) 
         scores = torch.cat([positive.unsqueeze(1), negative], dim=1)
         terms = scores.logsumexp(1) - positive
     else:
-        raise SettingsError("loss.name is 'bce' with sampled negatives", "use softplus, or negatives.sampler=all")
+        raise needs_all_entities(settings)
     return _reduce(terms, settings)
 
 
@@ -59,6 +62,25 @@ def binary_loss(settings: LossSettings, scores: Tensor, labels: Tensor) -> Tenso
     if settings.smoothing:
         labels = labels * (1 - settings.smoothing) + settings.smoothing / labels.shape[1]
     return _reduce(F.binary_cross_entropy_with_logits(scores, labels, reduction="none").mean(1), settings)
+
+
+def spread_loss(settings: LossSettings, scores: Tensor, rows: Tensor, answers: Tensor) -> Tensor:
+    """Cross-entropy −Σ_e y_e log softmax(f)_e of scores (B, E): y is (1 − s)/n on a row's n answers, plus s/E on all.
+
+    ``rows`` and ``answers`` name every answer. It is the divergence KL(y ‖ softmax(f)) plus what y alone decides.
+    """
+    counts = torch.bincount(rows, minlength=len(scores))
+    of_answers = torch.zeros_like(scores[:, 0]).index_add(0, rows, scores[rows, answers]) / counts
+    s = settings.smoothing
+    aimed = (1 - s) * of_answers + s * scores.mean(1) if s else of_answers
+    return _reduce(scores.logsumexp(1) - aimed, settings)
+
+
+def needs_all_entities(settings: LossSettings) -> SettingsError:
+    """What to say of a loss about whole questions where negatives are sampled."""
+    return SettingsError(
+        f"loss.name is {settings.name!r} with sampled negatives", "use softplus, or negatives.sampler=all"
+    )
 
 
 def _reduce(terms: Tensor, settings: LossSettings) -> Tensor:

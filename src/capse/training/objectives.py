@@ -15,7 +15,15 @@ from torch import Tensor, nn
 
 from capse.errors import SettingsError
 from capse.models import Model, TripleModel
-from capse.training.losses import LossSettings, binary_loss, corruption_loss, softmax_loss
+from capse.training.losses import (
+    OF_ANSWERS,
+    LossSettings,
+    binary_loss,
+    corruption_loss,
+    needs_all_entities,
+    softmax_loss,
+    spread_loss,
+)
 from capse.training.negatives import Corruptor, NegativeSettings, head_chances
 from capse.training.regularizers import RegularizerSettings, penalty
 from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
@@ -46,11 +54,11 @@ def build_objective(
         triples, relations = with_inverses(triples, relations), 2 * relations
     index = TripleIndex(triples, len(model.entities), relations)
     if negatives.sampler == "all":
-        if loss.name == "bce":
+        if loss.name in OF_ANSWERS:
             return AnswersObjective(model, triples, index, loss, regularizer)
         if loss.name == "softmax":
             return AllEntitiesObjective(model, triples, loss, regularizer)
-        raise SettingsError(f"loss.name is {loss.name!r} with negatives.sampler=all", "choose softmax or bce")
+        raise SettingsError(f"loss.name is {loss.name!r} with negatives.sampler=all", "choose softmax, bce or kl")
     if negatives.sampler == "shared":
         chances = torch.full((relations,), 0.5)
     else:
@@ -97,8 +105,8 @@ class CorruptionObjective(_Base):
         super().__init__(model, triples, loss, regularizer)
         self.corruptor = corruptor
         self.count = count
-        if loss.name == "bce":
-            raise SettingsError("loss.name is 'bce' with sampled negatives", "use softplus, or negatives.sampler=all")
+        if loss.name in OF_ANSWERS:
+            raise needs_all_entities(loss)
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         heads, relations, tails = self.versions(batch, generator)
@@ -153,7 +161,7 @@ class AllEntitiesObjective(_Base):
 
 
 class AnswersObjective(_Base):
-    """Binary cross-entropy of all entities for each distinct question (Dettmers et al., AAAI 2018).
+    """All answers of each distinct question among all entities (Dettmers et al., AAAI 2018, with binary cross-entropy).
 
     An example is a question (entity, relation, direction): direction 0 asks for tails, 1 for heads. All answers lie on
     the model's device, one question's after the other's.
@@ -192,10 +200,15 @@ class AnswersObjective(_Base):
         if len(ask_heads):
             parts.append(self.model.score_heads(ask_heads[:, 1], ask_heads[:, 0]))
         scores = torch.cat(parts)
-        labels = torch.zeros_like(scores)
-        labels[self._answered(numbers, total)] = 1
+        rows, answers = self._answered(numbers, total)
+        if self.loss.name == "kl":
+            loss = spread_loss(self.loss, scores, rows, answers)
+        else:
+            labels = torch.zeros_like(scores)
+            labels[rows, answers] = 1
+            loss = binary_loss(self.loss, scores, labels)
         question_vectors = torch.stack([batch[:, 0], batch[:, 1], batch[:, 0]], dim=1)
-        return self._total(binary_loss(self.loss, scores, labels), question_vectors)
+        return self._total(loss, question_vectors)
 
     def _key(self, questions: Tensor) -> Tensor:
         """One number per question."""

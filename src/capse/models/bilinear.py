@@ -1,0 +1,57 @@
+"""What DistMult and ComplEx have in common: the product of head and relation, matched with the tail."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from capse.models.base import Contributions, ModelSettings, Scorer, check_dropout
+
+
+@dataclass(frozen=True)
+class BilinearSettings(ModelSettings):
+    """Settings of DistMult and ComplEx."""
+
+    entity_dropout: float = 0.0  # of the entries of h and t, and of all candidates where they are scored at once
+    relation_dropout: float = 0.0  # of the entries of r
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("entity_dropout", "relation_dropout"):
+            check_dropout(key, getattr(self, key))
+
+
+class Bilinear(Scorer):
+    """f(h, r, t) = ⟨h ∘ r, t⟩ for a product ∘ that has an inverse relation r̄ for each r: ⟨h ∘ r, t⟩ = ⟨t ∘ r̄, h⟩."""
+
+    Settings = BilinearSettings
+
+    def __init__(self, settings: BilinearSettings, width: int) -> None:
+        super().__init__()
+        self.entity_width = self.relation_width = self.floats_per_triple = width
+        self.entity_dropout = nn.Dropout(settings.entity_dropout)
+        self.relation_dropout = nn.Dropout(settings.relation_dropout)
+
+    @abstractmethod
+    def product(self, entities: Tensor, relations: Tensor) -> Tensor:
+        """h ∘ r of vectors (..., width) that broadcast."""
+
+    @abstractmethod
+    def inverse(self, relations: Tensor) -> Tensor:
+        """r̄"""
+
+    def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        h, r, t = self.entity_dropout(h), self.relation_dropout(r), self.entity_dropout(t)
+        return (self.product(h, r) * t).sum(-1)
+
+    def contributions(self, h: Tensor, r: Tensor, t: Tensor) -> Contributions:
+        return Contributions(self.product(h, r) * t)
+
+    def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
+        h, r, candidates = self.entity_dropout(h), self.relation_dropout(r), self.entity_dropout(candidates)
+        return self.product(h, r) @ candidates.T
+
+    def score_heads(self, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        return self.score_tails(t, self.inverse(r), candidates)
