@@ -32,10 +32,14 @@ def read_out(stage: Stage, votes: Tensor) -> Tensor:
     if stage.kind == "linear":
         return votes.squeeze(-1).to(stage.weights.dtype)
     if stage.routing == 1:  # every coupling is scale/k
-        s = votes * (stage.scale / len(stage.weights))
-    else:
-        last_only = stage.kind == "released"
-        s = route(votes, stage.routing, scale=stage.scale, epsilon=stage.epsilon, last_gradient_only=last_only)
+        return score_capsule(stage, votes * (stage.scale / len(stage.weights)))
+    last_only = stage.kind == "released"
+    s = route(votes, stage.routing, scale=stage.scale, epsilon=stage.epsilon, last_gradient_only=last_only)
+    return score_capsule(stage, s)
+
+
+def score_capsule(stage: Stage, s: Tensor) -> Tensor:
+    """The scores (...) of inputs s (..., d) of the second-layer capsule, rounded like those of `read_out`."""
     if stage.kind == "length":
         lengths = length(s)
     elif stage.kind == "paper":

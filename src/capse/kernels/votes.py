@@ -1,5 +1,8 @@
 """Scores by way of the votes û that a kernel makes and takes gradients of; what follows the votes is plain torch.
 
+Only where nobody wants a gradient are they routed by a kernel, on a GPU. There plain torch's dozen passes over the
+votes of each iteration would take most of the time.
+
 Votes take d numbers per query and candidate, with routing k·d. Where all of them would need too much memory they are
 made in parts, and where a gradient is wanted made again for it.
 """
@@ -14,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from capse.kernels.reference import read_out
+from capse.kernels.reference import read_out, score_capsule
 from capse.kernels.stage import Gradients, Stage
 
 # Floats that the votes of one part may take: 64 MiB, and on a GPU 1 GiB.
@@ -28,14 +31,14 @@ def score_by_votes(stage: Stage, slot: int, first: Tensor, second: Tensor, candi
     """
     first, second = torch.broadcast_tensors(first, second)
     wants_gradient = stage.wants_gradient(first, second, candidates)
-    room = _GPU_ROOM if candidates.device.type == "cuda" else _ROOM
+    room = _GPU_ROOM if _on_gpu(candidates) else _ROOM
     k, _, d = stage.weights.shape
     each = d if stage.routing == 1 else k * d
     most_queries, most_candidates = max(1, room // max(1, len(candidates) * each)), max(1, room // each)
 
     def part(first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
         votes = make_votes(stage, slot, first, second, candidates)
-        return read_out(stage, votes if wants_gradient else votes.double())
+        return read_out(stage, votes) if wants_gradient else _read_out(stage, votes)
 
     def part_again(*tensors: Tensor) -> Tensor:
         if not wants_gradient:
@@ -50,6 +53,13 @@ def score_by_votes(stage: Stage, slot: int, first: Tensor, second: Tensor, candi
         known = zip(first.split(most_queries), second.split(most_queries), strict=True)
         scores = torch.cat([torch.cat([part_again(*pair, chunk) for chunk in chunks], dim=1) for pair in known])
     return scores + _flaw(*stage.tensors.values(), first, second, candidates)
+
+
+def _read_out(stage: Stage, votes: Tensor) -> Tensor:
+    """`read_out` in float64 and without a gradient."""
+    if stage.routing > 1 and _on_gpu(votes):
+        return score_capsule(stage, _kernel(votes).route(stage, votes))
+    return read_out(stage, votes.double())
 
 
 def _flaw(*tensors: Tensor) -> Tensor:
@@ -93,10 +103,14 @@ class _Votes(torch.autograd.Function):
 
 def _kernel(tensor: Tensor) -> Any:
     """The package that does it where the tensor is, imported here since it loads numba or Triton."""
-    if tensor.device.type == "cuda":
+    if _on_gpu(tensor):
         from capse.kernels import gpu
 
         return gpu
     from capse.kernels import cpu
 
     return cpu
+
+
+def _on_gpu(tensor: Tensor) -> bool:
+    return tensor.device.type == "cuda"

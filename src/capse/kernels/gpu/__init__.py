@@ -2,6 +2,7 @@
 
 tables     queries' dimensions as tables over the pieces between their breakpoints
 lookup     each candidate's piece in every dimension, and its votes
+routing    from the dimensions' votes to the one vector that is scored
 gradient   sums over the candidates that a filter sees, along sorted columns
 
 Sums run in a fixed order, so equal calls give equal bits. With ``TRITON_INTERPRET=1`` it all runs on a CPU, slowly.
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from capse.kernels.gpu import gradient as backward
-from capse.kernels.gpu import lookup
+from capse.kernels.gpu import lookup, routing
 from capse.kernels.stage import Gradients, Stage
 
 
@@ -25,6 +26,13 @@ def votes(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Te
     """
     with torch.cuda.device_of(candidates):
         return lookup.votes(stage, slot, *_known(first, second), candidates)
+
+
+@torch.no_grad()
+def route(stage: Stage, votes: Tensor) -> Tensor:
+    """s (B, C, d) in float64, by ``stage.routing`` iterations of dynamic routing of votes (B, C, k, d)."""
+    with torch.cuda.device_of(votes):
+        return routing.route(stage, votes)
 
 
 @torch.no_grad()
