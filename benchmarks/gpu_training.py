@@ -64,13 +64,14 @@ def _trainer(model: dict[str, Any], entities: int, relations: int, count: int) -
 
 
 def _time(trainer: Trainer, steps: int) -> float:
-    """Milliseconds of one of ``steps`` steps, after some to warm up; all are of the first epoch, which is longer."""
+    """Milliseconds of one of ``steps`` steps, after some to warm up; the first epoch's, over and over."""
     epoch = trainer._epoch(0)
     trainer.objective.model.train()
     for count in (steps // 8, steps):
         torch.cuda.synchronize()
         started = time.perf_counter()
         for _ in range(count):
+            trainer.position.step %= trainer.steps
             trainer._step(epoch)
         torch.cuda.synchronize()
     return (time.perf_counter() - started) / steps * 1e3

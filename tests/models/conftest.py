@@ -47,7 +47,7 @@ CASES = (
         for readout in ("length", "sigmoid")
     ),
     Case("convkb", {"dim": 6, "filters": 4}),
-    Case("conve", {"dim": 12, "height": 3, "filters": 2}),
+    *(Case("conve", {"dim": 12, "height": 3, "filters": 2, "kernel": kernel}) for kernel in (2, 3)),
     *(
         Case(name, {"dim": 5, "norm": norm})
         for name in ("transe", "transh", "transr", "transd", "stranse")

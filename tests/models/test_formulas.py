@@ -112,9 +112,10 @@ def conve(p, settings, h, r, t):
     features = []
     for f in range(settings.filters):
         omega = p["scorer.convolution.0.weight"][f, 0]
-        for y in range(len(picture) - 2):
-            for x in range(width - 2):
-                total = sum(omega[i, j] * picture[y + i][x + j] for i in range(3) for j in range(3))
+        for y in range(len(picture) - settings.kernel + 1):
+            for x in range(width - settings.kernel + 1):
+                window = [(i, j) for i in range(settings.kernel) for j in range(settings.kernel)]
+                total = sum(omega[i, j] * picture[y + i][x + j] for i, j in window)
                 total += p["scorer.convolution.0.bias"][f]
                 features.append(relu(normalised(total, "scorer.convolution.1", f)))
 

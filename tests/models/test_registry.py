@@ -116,6 +116,8 @@ WRONG_SETTINGS = [
     ("conve", {"dim": 200, "height": 7}, "model.height is 7, which does not make a picture of model.dim = 200 numbers"),
     ("conve", {"dim": 200, "height": 0}, "model.height is 0"),
     ("conve", {"dim": 200, "height": 1}, "model.height is 1"),
+    ("conve", {"kernel": 0}, "model.kernel is 0"),
+    ("conve", {"dim": 200, "height": 10, "kernel": 21}, "model.height is 10"),
     ("conve", {"dim": 200, "height": -10}, "model.height is -10"),
     ("conve", {"dim": 200, "height": 100}, "model.height is 100"),  # two columns: no room for a 3×3 filter
 ]

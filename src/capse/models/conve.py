@@ -18,7 +18,8 @@ class ConvESettings(ModelSettings):
     dim: int = 200
     reciprocal: bool = True
     height: int = 10  # rows of the picture that one embedding becomes; the picture has 2·height rows
-    filters: int = 32  # 3×3 convolution filters
+    filters: int = 32  # of the convolution
+    kernel: int = 3  # rows and columns that a filter sees
     input_dropout: float = 0.2
     feature_dropout: float = 0.2  # drops whole feature maps
     hidden_dropout: float = 0.3
@@ -28,10 +29,13 @@ class ConvESettings(ModelSettings):
         check_filters(self.filters)
         for key in ("input_dropout", "feature_dropout", "hidden_dropout"):
             check_dropout(key, getattr(self, key))
-        if self.height < 2 or self.dim % self.height or self.dim // self.height < 3:
+        if self.kernel < 1:
+            raise SettingsError(f"model.kernel is {self.kernel}", "choose 1 or more")
+        is_picture = self.height > 0 and self.dim % self.height == 0
+        if not is_picture or min(2 * self.height, self.dim // self.height) < self.kernel:
             raise SettingsError(
                 f"model.height is {self.height}, which does not make a picture of model.dim = {self.dim} numbers",
-                "choose a height of 2 or more that divides dim and leaves at least 3 columns",
+                f"choose a height that divides dim and leaves room for filters of {self.kernel} by {self.kernel}",
             )
 
 
@@ -50,11 +54,12 @@ class ConvE(Scorer):
         self.width = settings.dim // settings.height
         self.entity_width = settings.dim + 1
         self.relation_width = settings.dim
-        features = settings.filters * (2 * self.height - 2) * (self.width - 2)
+        rows, columns = 2 * self.height - settings.kernel + 1, self.width - settings.kernel + 1
+        features = settings.filters * rows * columns
         self.floats_per_triple = 2 * features
         self.picture = nn.Sequential(nn.BatchNorm2d(1), nn.Dropout(settings.input_dropout))
         self.convolution = nn.Sequential(
-            nn.Conv2d(1, settings.filters, kernel_size=3),
+            nn.Conv2d(1, settings.filters, settings.kernel),
             nn.BatchNorm2d(settings.filters),
             nn.ReLU(),
             nn.Dropout2d(settings.feature_dropout),
