@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from capse.graph.link_prediction import evaluate
 from capse.kernels import gpu, reference
 from capse.kernels.gpu import tables
 from capse.kernels.stage import Stage
+from capse.kernels.votes import score_by_votes
 from capse.models import CapsESettings, build_model
 from capse.runs.atomic import write_json
 from capse.runs.records import provenance
@@ -38,6 +40,7 @@ FORMS = (
 SHAPES = ((400, 6, 10), (70, 3, 33))  # filters, dimensions, capsule size, where differences are looked for
 BATCH = 512  # queries whose votes are asked for at a time
 TRAINING_BATCH = 128
+ROUTED, ROUTING = 6, 3  # queries whose votes fill the room once, and the iterations that they are routed in
 
 
 def run() -> dict[str, Any]:
@@ -93,6 +96,8 @@ def _errors(kind: str, routing: int, dtype: torch.dtype) -> dict[str, float]:
             exact_gradients = torch.autograd.grad(exact, wide, gradient.double())
             ours_gradients = gpu.votes_gradient(stage, slot, *tensors, gradient)
             pairs = {"votes": (ours, exact.detach())}
+            if routing > 1:
+                pairs["routed"] = gpu.route(stage, ours), _plainly_routed(stage, ours)
             pairs |= dict(zip(ours_gradients._fields, zip(ours_gradients, exact_gradients, strict=True), strict=True))
             for name, (our, true) in pairs.items():
                 error = ((our - true).abs().max() / true.abs().max()).item()
@@ -119,8 +124,16 @@ def _plain(
     return (reference.summed_predictions if routing == 1 else reference.predictions)(capsules, weights)
 
 
+def _plainly_routed(stage: Stage, votes: Tensor) -> Tensor:
+    options = {"scale": stage.scale, "epsilon": stage.epsilon}
+    return reference.route(votes.double(), stage.routing, **options, last_gradient_only=False)
+
+
 def _times(kind: str, entities: int, filters: int, queries: int) -> dict[str, float]:
-    """Of one side of a test set: its tables, its votes, and of a training batch the votes and their gradients."""
+    """Of one side of a test set: its tables, its votes, and of a training batch the votes and their gradients.
+
+    Of a few queries, all scores: with one routing iteration, with several, and with these by the plain formula.
+    """
     stage, first, second, candidates = _draw(kind, 1, torch.float32, queries, entities, DIM, filters, CAPSULE)
     prepared = tables.prepare(stage, TAIL)
 
@@ -135,11 +148,20 @@ def _times(kind: str, entities: int, filters: int, queries: int) -> dict[str, fl
 
     batch = first[:TRAINING_BATCH], second[:TRAINING_BATCH], candidates
     gradient = torch.randn(TRAINING_BATCH, entities, CAPSULE, device="cuda")
+    few, routed = (first[:ROUTED], second[:ROUTED], candidates), replace(stage, routing=ROUTING)
+
+    def route_plainly() -> None:
+        votes = gpu.votes(routed, TAIL, *few)
+        reference.score_capsule(routed, _plainly_routed(routed, votes))
+
     return {
         "tables": _fastest(build_tables),
         "votes": _fastest(vote),
         "batch_votes": _fastest(lambda: gpu.votes(stage, TAIL, *batch)),
         "batch_gradients": _fastest(lambda: gpu.votes_gradient(stage, TAIL, *batch, gradient)),
+        "few_scores": _fastest(lambda: score_by_votes(stage, TAIL, *few)),
+        "few_routed": _fastest(lambda: score_by_votes(routed, TAIL, *few)),
+        "few_routed_plainly": _fastest(route_plainly),
     }
 
 

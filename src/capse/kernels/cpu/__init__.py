@@ -3,7 +3,8 @@
 columns    the candidates' vectors, sorted by column in tiles
 pieces     a query's dimensions as tables over the pieces between their breakpoints
 walk       along columns and pieces together, adding up each candidate's vector
-readout    from that vector, or from the dimensions' votes by routing, to the score
+routing    of the dimensions' votes, to the vector that is scored
+readout    from that vector to the score
 gradient   the same walk for the gradient of those vectors and votes
 sums       over each piece's candidates and, from them, over each filter's
 """
@@ -23,7 +24,7 @@ from capse.kernels.stage import Gradients, Stage
 
 TILE = 2**15  # most candidates in a tile
 SUMS = 2**17  # floats that their sums may take: with fewer there are more steps over pieces, with more there are misses
-VOTES_ROOM = 2**20  # floats that their votes may take, where those are routed
+VOTES_ROOM = 2**20  # floats that their votes may take, where each dimension's are kept
 SMALL = 2**16  # entries that one thread has added up before a second has started
 
 _cache = ColumnCache()

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capse.kernels.cpu.columns import Columns
-from capse.kernels.cpu.loops import cached, inlined
+from capse.kernels.cpu.loops import aligned, cached, inlined
 from capse.kernels.cpu.pieces import room_for, sort_pieces, tabulate, tabulate_slopes, tabulate_squares
 from capse.kernels.cpu.sums import (
     collect,
@@ -41,7 +41,6 @@ from capse.kernels.cpu.walk import (
     Filters,
     Floats,
     Known,
-    aligned,
     known_part,
     lanes_for,
     locate,

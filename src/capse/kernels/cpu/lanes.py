@@ -9,7 +9,8 @@ says it, and what is in it does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numba.extending
@@ -161,33 +162,110 @@ def total(_typing: Any, lanes: Any) -> tuple[Any, Codegen]:
     """The sum over the lanes, a power of two of them: of halves, of their halves, and so on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector, integer = arguments[0], ir.IntType(32)
-        while vector.type.count > 1:
-            half = vector.type.count // 2
-            low, high = (
-                builder.shuffle_vector(
-                    vector, vector, ir.Constant(ir.VectorType(integer, half), list(range(start, start + half)))
-                )
-                for start in (0, half)
-            )
-            vector = builder.fadd(low, high)
-        return builder.extract_element(vector, integer(0))
+        return _fold(builder, arguments[0], builder.fadd)
 
     return lanes.dtype(lanes), generate
 
 
 @intrinsic
-def times_plus(_typing: Any, lanes: Any, factor: Any, addend: Any) -> tuple[Any, Codegen]:
-    """lanes · factor + addend for a scalar factor, rounded once where the CPU can."""
+def largest(_typing: Any, lanes: Any) -> tuple[Any, Codegen]:
+    """The largest of the lanes, a power of two of them."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = arguments[0].type
-        name = f"llvm.fmuladd.v{lanes.count}f{lanes.dtype.bitwidth}"
-        kind = ir.FunctionType(vector, [vector] * 3)
-        fused = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
-        return builder.call(fused, [arguments[0], _splat(builder, arguments[1], lanes.count), arguments[2]])
+        return _fold(builder, arguments[0], partial(larger, builder))
 
-    return addend(lanes, lanes.dtype, addend), generate
+    return lanes.dtype(lanes), generate
+
+
+@intrinsic
+def maximum(_typing: Any, left: Any, right: Any) -> tuple[Any, Codegen]:
+    """The larger of left and right, lane by lane; left where that is NaN."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return larger(builder, *arguments)
+
+    return left(left, right), generate
+
+
+def larger(builder: Any, left: Any, right: Any) -> Any:
+    """`maximum`, for other operations to be made of."""
+    return builder.select(builder.fcmp_ordered("<", left, right), right, left)
+
+
+def _fold(builder: Any, vector: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    while vector.type.count > 1:
+        half = vector.type.count // 2
+        vector = combine(*(_shuffle(builder, vector, vector, range(start, start + half)) for start in (0, half)))
+    return builder.extract_element(vector, ir.IntType(32)(0))
+
+
+def _shuffle(builder: Any, left: Any, right: Any, chosen: Iterable[int]) -> Any:
+    """The chosen lanes of left and, counted on, of right."""
+    numbers = list(chosen)
+    return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(ir.IntType(32), len(numbers)), numbers))
+
+
+@intrinsic
+def transpose(
+    _typing: Any, array: Any, start: Any, stride: Any, result: Any, to: Any, to_stride: Any, lanes: Any
+) -> tuple[Any, Codegen]:
+    """result[to + c·to_stride + i] = array[start + i·stride + c] for four c and as many i as there are lanes.
+
+    Four numbers at a time are put in their places by loads, and then turned in squares of four by four.
+    """
+    count = lanes.count
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, start, stride, target, to, to_stride, _ = arguments
+
+        def place(kind: Any, value: Any, start: Any, stride: Any, i: int, count: int) -> Any:
+            index = builder.add(start, builder.mul(stride, stride.type(i)))
+            return _pointer(context, builder, kind, value, index, count)
+
+        def joined(parts: list[Any]) -> Any:
+            while len(parts) > 1:
+                numbers = range(2 * parts[0].type.count)
+                parts = [_shuffle(builder, *pair, numbers) for pair in zip(parts[::2], parts[1::2], strict=True)]
+            return parts[0]
+
+        fours = [
+            builder.load(place(array, source, start, stride, i, 4), align=array.dtype.bitwidth // 8)
+            for i in range(count)
+        ]
+        rows = [joined(fours[i::4]) for i in range(4)]
+        for half in (2, 1):
+            for i in (i for i in range(4) if not i & half):
+                upper, lower = rows[i], rows[i + half]
+                rows[i] = _shuffle(builder, upper, lower, (c + (count - half if c & half else 0) for c in range(count)))
+                rows[i + half] = _shuffle(
+                    builder, upper, lower, (c + (count if c & half else half) for c in range(count))
+                )
+        for c, row in enumerate(rows):
+            builder.store(row, place(result, target, to, to_stride, c, count), align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp, result, types.intp, types.intp, lanes), generate
+
+
+@intrinsic
+def times_plus(_typing: Any, lanes: Any, factor: Any, addend: Any) -> tuple[Any, Codegen]:
+    """lanes · factor + addend for a factor that is a scalar or lanes, rounded once where the CPU can."""
+    by_lanes = isinstance(factor, Lanes)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        factors = arguments[1] if by_lanes else _splat(builder, arguments[1], lanes.count)
+        return fused(builder, arguments[0], factors, arguments[2])
+
+    return addend(lanes, factor if by_lanes else lanes.dtype, addend), generate
+
+
+def fused(builder: Any, left: Any, right: Any, addend: Any) -> Any:
+    """`times_plus`, for other operations to be made of."""
+    vector = left.type
+    name = f"llvm.fmuladd.v{vector.count}f{64 if vector.element == ir.DoubleType() else 32}"
+    kind = ir.FunctionType(vector, [vector] * 3)
+    function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+    return builder.call(function, [left, right, addend])
 
 
 @intrinsic

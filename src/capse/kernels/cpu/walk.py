@@ -16,18 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from capse.kernels.cpu.columns import ENTRIES, Columns
-from capse.kernels.cpu.lanes import count_below, load, plus, prefetch, store, times_plus
-from capse.kernels.cpu.loops import cached, inlined
+from capse.kernels.cpu.lanes import count_below, load, plus, prefetch, store, times_plus, zeros
+from capse.kernels.cpu.loops import aligned, cached, inlined
 from capse.kernels.cpu.pieces import room_for, sort_pieces, tabulate, tabulate_squares
-from capse.kernels.cpu.readout import Form, read_out, squash_factor
+from capse.kernels.cpu.readout import Form, read_out
+from capse.kernels.cpu.routing import room_for_votes, squash_factor
 from capse.kernels.cpu.sorting import ONE
 from capse.kernels.threads import in_threads
 
 Floats = npt.NDArray[np.floating[Any]]
 
 WIDE = 16  # lanes in which vectors are added up; a vector of one number has one lane
-CACHE_LINE = 64  # bytes
-LINE = np.uint64(16)  # float32s in it, or half as many places
+LINE = np.uint64(16)  # float32s in a cache line, or half as many places
 
 
 class Known(NamedTuple):
@@ -100,7 +100,7 @@ def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, fo
     squares = None if squash is None else np.empty((k, pieces, 3))
     tiles, _, size = columns.places.shape
     width = (d + len(lanes) - 1) // len(lanes) * len(lanes)
-    stride = k * width if form.routing > 1 else width
+    stride = room_for_votes(k, width, lanes) if form.routing > 1 else width
     vectors = aligned(size * stride, dtype)
     for item in range(share, len(results) * parts, shares):
         query, part = item // parts, item % parts
@@ -108,10 +108,12 @@ def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, fo
         for tile in range(tiles * part // parts, tiles * (part + 1) // parts):
             tile_results = results[query, tile * size * each : (tile + 1) * size * each]
             count = len(tile_results) // each
-            vectors[: count * stride] = 0
-            _add_dimensions(
-                columns.entries[tile], columns.places[tile], count, tables, squares, d, lanes, form, vectors, stride
-            )
+            place = columns.entries[tile], columns.places[tile], count
+            if form.routing > 1:
+                _add_dimensions(*place, tables, squares, d, lanes, form.epsilon, True, vectors, stride, width)
+            else:
+                vectors[: count * stride] = 0
+                _add_dimensions(*place, tables, squares, d, lanes, form.epsilon, None, vectors, stride, 0)
             read_out(vectors, k, d, stride, lanes, form, tile_results)
 
 
@@ -135,14 +137,6 @@ def _tabulate_query(first, second, filters, ranges, lanes, tables, squares):  # 
 
 
 @inlined
-def aligned(count, dtype):  # type: ignore[no-untyped-def]
-    """Zeros that begin with a cache line, so that no group of lanes lies across two."""
-    room = np.zeros(count + CACHE_LINE, dtype)
-    start = -room.ctypes.data % CACHE_LINE // room.itemsize
-    return room[start : start + count]
-
-
-@inlined
 def known_part(first, second, filters, a):  # type: ignore[no-untyped-def]
     """What the known slots and the bias give, in one dimension."""
     for n in range(len(a)):
@@ -150,8 +144,11 @@ def known_part(first, second, filters, a):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _add_dimensions(entries, places, count, tables, squares, d, lanes, form, vectors, stride):  # type: ignore[no-untyped-def]
-    """Sum the k dimensions' vectors of a tile's candidates, or with routing keep each, ``stride`` per candidate."""
+def _add_dimensions(entries, places, count, tables, squares, d, lanes, epsilon, keep, vectors, stride, step):  # type: ignore[no-untyped-def]
+    """Sum the k dimensions' vectors of a tile's candidates, ``stride`` per candidate.
+
+    Or, where ``keep`` is not None, keep each, a ``step`` from that of the dimension before.
+    """
     k, pieces = tables.keys.shape
     room = np.empty(pieces, np.int64)
     factors = None if squares is None else np.empty(count, vectors.dtype)
@@ -161,10 +158,9 @@ def _add_dimensions(entries, places, count, tables, squares, d, lanes, form, vec
         locate(entries[i], count, tables.keys[i, : len(ends)], ends)
         if squares is not None:
             squared_lengths(entries[i], ends, tables.anchors[i], squares[i], factors)
-            _squash_factors(factors, form.epsilon)
+            _squash_factors(factors, epsilon)
         for lane in range(0, d, len(lanes)):
             start, width = (i * d + lane) * 2 * pieces, min(len(lanes), d - lane)
-            offset = lane + (i * stride // k if form.routing > 1 else 0)
             _add(
                 entries[i],
                 places[i],
@@ -175,9 +171,10 @@ def _add_dimensions(entries, places, count, tables, squares, d, lanes, form, vec
                 start,
                 width,
                 lanes,
+                keep,
                 vectors,
                 np.uint64(stride),
-                np.uint64(offset),
+                np.uint64(lane + i * step),
                 upcoming,
             )
 
@@ -220,8 +217,10 @@ def _squash_factors(lengths, epsilon):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _add(entries, places, ends, anchors, factors, rows, start, width, lanes, vectors, stride, offset, upcoming):  # type: ignore[no-untyped-def]
+def _add(entries, places, ends, anchors, factors, rows, start, width, lanes, keep, vectors, stride, offset, upcoming):  # type: ignore[no-untyped-def]
     """Add one dimension's ``width`` numbers to ``vectors[place·stride + offset:]`` for each candidate of a tile.
+
+    Where they are to be kept, nothing was there before.
 
     On the way, the ``upcoming`` column is brought nearer: `locate` would have to wait for it.
     """
@@ -238,9 +237,7 @@ def _add(entries, places, ends, anchors, factors, rows, start, width, lanes, vec
         while position < end:
             at = np.uint64(places[position]) * stride + offset
             vector = times_plus(slope, entries[position] - anchor, value)
-            if factors is None:
-                vector = plus(load(vectors, at, lanes), vector)
-            else:
-                vector = times_plus(vector, factors[position], load(vectors, at, lanes))
+            before = load(vectors, at, lanes) if keep is None else zeros(vectors, lanes)
+            vector = plus(before, vector) if factors is None else times_plus(vector, factors[position], before)
             store(vectors, at, vector)
             position += ONE
