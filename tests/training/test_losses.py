@@ -84,9 +84,9 @@ def test_softmax_over_all(reduction):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_binary_cross_entropy_with_smoothed_labels(reduction, smoothing):
-    """Dettmers et al.'s program: targets (1 − s) y + 1/E, averaged over the entities."""
+    """Targets (1 − s) y + s/E, averaged over the entities; Dettmers et al.'s program adds 1/E, whatever s is."""
     chance = 1 / (1 + np.exp(-SCORES))
-    target = (1 - smoothing) * LABELS + (1 / E if smoothing else 0)
+    target = (1 - smoothing) * LABELS + smoothing / E
     expected = -(target * np.log(chance) + (1 - target) * np.log(1 - chance)).mean(1)
     settings = LossSettings(name="bce", reduction=reduction, smoothing=smoothing)
     found = binary_loss(settings, *tensors(SCORES, LABELS))

@@ -159,7 +159,7 @@ def test_cross_entropy_of_all_answers(make_model, triples, name, smoothing, redu
             scores = [score(model, entity, relation, x) for x in range(ENTITIES)]
         labels = np.array([x in answers for x in range(ENTITIES)])
         if name == "bce":
-            labels = (1 - smoothing) * labels + (1 / ENTITIES if smoothing else 0)
+            labels = (1 - smoothing) * labels + smoothing / ENTITIES
             chance = 1 / (1 + np.exp(-np.array(scores)))
             costs.append(-(labels * np.log(chance) + (1 - labels) * np.log(1 - chance)).mean())
         else:

@@ -29,7 +29,7 @@ class LossSettings:
     name: Literal["softplus", "squared_softplus", "margin", "softmax", "bce", "kl"] = "softplus"
     reduction: Literal["sum", "mean"] = "sum"  # over the triples of a batch
     margin: float = 1.0  # γ
-    smoothing: float = 0.0  # s: bce aims at y (1 − s) + 1/E as ConvE's program does, kl at y (1 − s) + s/E; 0 at y
+    smoothing: float = 0.0  # s: what bce and kl aim at is y (1 − s) + s/E
 
     def __post_init__(self) -> None:
         if not 0 <= self.smoothing < 1:
@@ -60,7 +60,7 @@ def softmax_loss(settings: LossSettings, scores: Tensor, answers: Tensor) -> Ten
 def binary_loss(settings: LossSettings, scores: Tensor, labels: Tensor) -> Tensor:
     """Binary cross-entropy of labels (B, E), averaged over the entities of a query, reduced over queries."""
     if settings.smoothing:
-        labels = labels * (1 - settings.smoothing) + 1 / labels.shape[1]
+        labels = labels * (1 - settings.smoothing) + settings.smoothing / labels.shape[1]
     return _reduce(F.binary_cross_entropy_with_logits(scores, labels, reduction="none").mean(1), settings)
 
 

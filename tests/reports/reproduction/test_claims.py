@@ -71,6 +71,17 @@ def test_verdicts_on_planted_results(planted_results):
     }
 
 
+@pytest.mark.parametrize(("last", "holds"), [(0.3, True), (0.5, False)])
+def test_each_form_has_its_own_verdict_on_routing(writer, last, holds):
+    """m = 1 has 0.4 at all looks of the released form, the others less but for m = 7's last."""
+    for m in (1, 3, 5, 7):
+        looks = [0.4 if m == 1 else 0.3] * 4 + [0.4 if m == 1 else last if m == 7 else 0.3]
+        writer.add(f"capse-released-m{m}-wn18rr", looks=looks)
+    verdicts = {(each.name, each.settings): each.holds() for each in claims(Results(writer.folder), PLAN)}
+    assert verdicts["routing", "released"] is holds
+    assert verdicts["routing", "paper"] is None
+
+
 def test_a_form_is_held_against_the_same_form_of_convkb(writer):
     writer.add("capse-released-wn18rr", mrr=0.3)
     writer.add("convkb-wn18rr", mrr=0.4)

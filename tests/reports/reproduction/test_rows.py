@@ -61,12 +61,14 @@ def test_a_data_set_that_the_paper_lacks_comes_last(planted_results):
 
 
 def test_table_3(planted_results):
-    rows = {(row["m"], row["epoch"]): row for row in table3(planted_results, PLAN)}
-    assert list(rows) == [(m, epoch) for m in (1, 3, 5, 7) for epoch in (10, 20, 30, 40, 50)]
-    assert rows[5, 30]["paper"] == {"hits@10": 0.4580}
-    assert rows[3, 20]["ours"]["realistic"]["hits@10"]["mean"] == pytest.approx(0.3 + 0.01 + 0.1)
-    assert rows[3, 20]["split"] == "valid"
-    assert rows[7, 50]["ours"] is None
+    rows = {(row["settings"], row["m"], row["epoch"]): row for row in table3(planted_results, PLAN)}
+    cells = [(m, epoch) for m in (1, 3, 5, 7) for epoch in (10, 20, 30, 40, 50)]
+    assert list(rows) == [(settings, *cell) for settings in ("paper", "released") for cell in cells]
+    assert rows["paper", 5, 30]["paper"] == rows["released", 5, 30]["paper"] == {"hits@10": 0.4580}
+    assert rows["paper", 3, 20]["ours"]["realistic"]["hits@10"]["mean"] == pytest.approx(0.3 + 0.01 + 0.1)
+    assert rows["paper", 3, 20]["split"] == "valid"
+    assert rows["paper", 7, 50]["ours"] is None
+    assert rows["released", 3, 20]["ours"] is None
     assert len(table3(planted_results, [])) == 20
 
 

@@ -33,7 +33,7 @@ def blocks(part: str, rows: Sequence[Row]) -> list[Block]:
         ]
     if part == "table3":
         title = "Table 3: Hits@10 % on WN18RR's validation set, N = 50, learning rate 1e-5, m routing iterations"
-        return [_block(title, rows, "hits@10", {"m": "m", "epoch": "epoch"}, digits=2)]
+        return [_block(title, rows, "hits@10", {"settings": "settings", "m": "m", "epoch": "epoch"}, digits=2)]
     if part in SEARCH_BLOCKS:
         return SEARCH_BLOCKS[part](rows)
     names = {"figure2": {"side": "asked for", "category": "category"}, "figure3": {"relation": "relation"}}[part]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from capse.experiments.plan import FB15K237, ITERATIONS, WN18RR, Experiment, Plan, find, needed
+from capse.experiments.plan import FB15K237, ITERATIONS, WN18RR, Experiment, Plan, Settings, find, needed
 from capse.graph.benchmarks import find_dataset
 from capse.graph.dataset import load_graph
 from capse.graph.statistics import CATEGORIES, describe
@@ -49,16 +49,18 @@ def table2(results: Results, plan: Plan) -> list[Row]:
 
 
 def table3(results: Results, plan: Plan) -> list[Row]:
-    """Hits@10 on WN18RR's validation set by routing iterations m and epoch."""
-    experiments = {experiment.routing: experiment for experiment in needed(plan, "table3")}
+    """Hits@10 on WN18RR's validation set by form of CapsE, routing iterations m and epoch."""
+    experiments = {(experiment.settings, experiment.routing): experiment for experiment in needed(plan, "table3")}
+    forms: list[Settings] = list(dict.fromkeys(settings for settings, _ in experiments)) or ["paper"]
     rows = []
-    for m in ITERATIONS:
-        for epoch, printed in zip(paper.EPOCHS, paper.ROUTING[m], strict=True):
-            where = {"split": "valid", "m": m, "epoch": epoch}
-            if m in experiments:
-                rows.append(_row(results, experiments[m], {"hits@10": printed}, of_validation(epoch), **where))
-            else:
-                rows.append(_nothing("CapsE", WN18RR, {"hits@10": printed}, **where))
+    for settings in forms:
+        for m in ITERATIONS:
+            for epoch, printed in zip(paper.EPOCHS, paper.ROUTING[m], strict=True):
+                experiment, where = experiments.get((settings, m)), {"split": "valid", "m": m, "epoch": epoch}
+                if experiment:
+                    rows.append(_row(results, experiment, {"hits@10": printed}, of_validation(epoch), **where))
+                else:
+                    rows.append(_nothing("CapsE", WN18RR, {"hits@10": printed}, **where))
     return rows
 
 
