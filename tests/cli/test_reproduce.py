@@ -84,7 +84,7 @@ def test_a_figure_is_written_and_its_files_are_named(capse, work, figure):
 def test_all_has_everything(capse, work):
     status, output, errors = capse("all", "--json")
     assert status == 0
-    assert list(json.loads(output)) == [*ROWS, "claims", "targets"]
+    assert list(json.loads(output)) == [*ROWS, "claims", "targets", "grids"]
     assert errors.splitlines()[-1] == "results/report.html"
     assert (work / "results" / "report.html").stat().st_size > 10_000
 

@@ -94,6 +94,7 @@ def _text(found: Reproduction) -> str:
     shown += [claim_block(claim) for claim in found.claims]
     if found.outcomes:
         shown.append(target_block(found.outcomes))
+    shown += [grid.to_block() for grid in found.grids]
     texts = [block.to_text() for block in shown]
     if found.departures:
         texts.append("\n".join(found.departures))

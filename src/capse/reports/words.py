@@ -53,6 +53,16 @@ paired t-test), which may be luck.'
     )
 
 
+def machine_name(results: Mapping[str, Any]) -> str:
+    """What a run was trained on.
+
+    >>> machine_name({"machine": {"processor": "AMD EPYC", "cores": 2, "threads": 1}})
+    'AMD EPYC, 1 threads'
+    """
+    machine = results["machine"]
+    return str(machine.get("gpu") or f"{machine['processor']}, {machine['threads']} threads")
+
+
 def choice_sentence(results: Mapping[str, Any], validation: Mapping[str, Any]) -> str:
     """How the weights that are reported were chosen; ``validation`` is that section of the recipe.
 

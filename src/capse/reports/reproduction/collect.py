@@ -7,6 +7,7 @@ from typing import Any
 
 from capse.experiments.plan import Plan, needed
 from capse.reports.reproduction.claims import Claim, claims
+from capse.reports.reproduction.grids import RecordedGrid, recorded_grids
 from capse.reports.reproduction.recorded import Results, departing
 from capse.reports.reproduction.rows import ROWS, Row
 from capse.reports.reproduction.targets import outcomes
@@ -14,13 +15,14 @@ from capse.reports.reproduction.targets import outcomes
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Rows of each table and figure, the paper's claims, and the lines that were to be reached."""
+    """Rows of each table and figure, the paper's claims, the lines that were to be reached, and the paper's grids."""
 
     results: Results
     plan: Plan
     rows: dict[str, list[Row]]  # by part
     claims: list[Claim]
     outcomes: list[dict[str, Any]]
+    grids: list[RecordedGrid]
     departures: list[str]  # a line for each run behind them whose settings are not the plan's
 
     def to_json(self, part: str) -> Any:
@@ -29,7 +31,8 @@ class Reproduction:
             return [claim.to_json() for claim in self.claims]
         if part != "all":
             return self.rows[part]
-        return {**self.rows, "claims": self.to_json("claims"), "targets": self.outcomes}
+        grids = [grid.to_json() for grid in self.grids]
+        return {**self.rows, "claims": self.to_json("claims"), "targets": self.outcomes, "grids": grids}
 
 
 def collect(results: Results, plan: Plan, part: str = "all") -> Reproduction:
@@ -42,5 +45,6 @@ def collect(results: Results, plan: Plan, part: str = "all") -> Reproduction:
         rows={name: ROWS[name](results, plan) for name in wanted},
         claims=claims(results, plan) if part in ("claims", "all") else [],
         outcomes=outcomes(results, plan) if part == "all" else [],
+        grids=recorded_grids(results.folder) if part == "all" else [],
         departures=departing(results, experiments),
     )

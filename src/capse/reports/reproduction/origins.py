@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import yaml
 
 from capse.evaluation.intervals import RESAMPLES
@@ -12,7 +9,7 @@ from capse.experiments.plan import Experiment
 from capse.reports.html import Markup, definitions, details, element, join, section, table
 from capse.reports.reproduction.collect import Reproduction
 from capse.reports.reproduction.recorded import Record, departures
-from capse.reports.words import choice_sentence, origin_pairs
+from capse.reports.words import choice_sentence, machine_name, origin_pairs
 
 
 def protocol(found: Reproduction) -> Markup:
@@ -79,7 +76,7 @@ def _line(record: Record) -> tuple[str, ...]:
         *figures,
         f"{results['training_seconds']:,.0f}",
         f"{evaluation['seconds']:,.1f}" if evaluation else "",
-        _machine(results),
+        machine_name(results),
         str(results["commit"] or "not known"),
     )
 
@@ -101,11 +98,6 @@ def _settings(experiment: Experiment, records: list[Record]) -> list[Markup]:
         definitions([("run", first.folder), *origin_pairs(first.results)]),
         element("pre", join([yaml.safe_dump(first.recipe, sort_keys=False, allow_unicode=True)])),
     ]
-
-
-def _machine(results: Mapping[str, Any]) -> str:
-    machine = results["machine"]
-    return str(machine.get("gpu") or f"{machine['processor']}, {machine['threads']} threads")
 
 
 def _records(found: Reproduction) -> list[tuple[Experiment, Record]]:

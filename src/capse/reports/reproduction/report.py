@@ -48,6 +48,7 @@ def render(found: Reproduction) -> str:
         _ties(found),
         _drawings(found),
         _tables("Table 3: routing iterations", blocks("table3", found.rows["table3"])),
+        _grids(found),
         _search(found),
         _claims(found),
         _tried(found.results.folder / TRIED),
@@ -206,6 +207,18 @@ def _widest(rows: Sequence[Row]) -> Markup:
         f"relations: Hits@10 is {realistic} %, and {optimistic} % with ties counted for the true answer; the paper "
         f"prints {number('hits@10', row['paper']['hits@10'])} %.",
     )
+
+
+def _grids(found: Reproduction) -> Markup:
+    """How far the paper's grids were gone through; nothing where none was begun."""
+    if not found.grids:
+        return Markup("")
+    note = (
+        "The paper chose N, m and the learning rate on the validation set, by a grid. As many of its points as time "
+        "allowed were trained with the paper's form, in the grid's order and with one seed; a trial counts with its "
+        "best epoch. The rows above have the settings that the paper chose, whatever comes out here."
+    )
+    return section("The paper's grids", element("p", note), *(_html(grid.to_block()) for grid in found.grids))
 
 
 def _search(found: Reproduction) -> Markup:
