@@ -46,11 +46,11 @@ MEANINGS = {
     "ConvKBSettings.filter_start": "`translation`: all (0.1, 0.1, −0.1), TransE's *h* + *r* − *t*; `normal`: truncated "
     "normal of deviation 0.1",
     "loss.name": "`softplus` is the paper's, `squared_softplus` its authors' program's, `margin` TransE's; `softmax` "
-    "goes with any sampler, `bce` with `negatives.sampler=all` only",
+    "goes with any sampler, `bce` and `kl` with `negatives.sampler=all` only",
     "negatives.count": "how many; `all` does not look at it",
-    "negatives.sampler": "`all` goes with `loss.name` `softmax` or `bce`, the others with any loss but `bce`",
+    "negatives.sampler": "`all` goes with `loss.name` `softmax`, `bce` or `kl`, the others with any but the last two",
     "optimizer.name": "`adamw` decays weights apart from the gradient, the others add the decay to it",
-    "training.batch_size": "examples in a step: triples, or with `loss.name=bce` questions",
+    "training.batch_size": "examples in a step: triples, or with `loss.name` `bce` or `kl` questions",
     "training.learning_rate": "of all parameters",
     "training.precision": "`tf32`: faster matrix products on GPUs that have it; `bf16`: torch's autocast to bfloat16",
     "training.seed": "fixes everything that is drawn",
@@ -87,7 +87,7 @@ SEARCH_RECIPES = """\
 What `capse search train` is told: like [a graph's recipe](recipes.md), with other sections. `model.name` is one of
 {methods}, and `model.dim` the length of the vectors: it is set by itself for topics and `lsa`. The settings of the
 models, and of `training`, `loss` and `optimizer`, are those of [a graph's recipe](recipes.md); `loss.name` may not be
-`bce`."""
+`bce` or `kl`."""
 
 SEARCH_SHIPPED = "`capse search train NAME` takes one of these by name; `--method NAME` takes the one of that name."
 

@@ -103,8 +103,16 @@ def test_cross_entropy_of_the_spread_over_all_answers(reduction, smoothing):
     target = (1 - smoothing) * labels / labels.sum(1, keepdims=True) + smoothing / E
     expected = -(target * np.log(share)).sum(1)
     settings = LossSettings(name="kl", reduction=reduction, smoothing=smoothing)
-    found = spread_loss(settings, *tensors(SCORES, *labels.nonzero()))
+    found = spread_loss(settings, *tensors(SCORES, *labels.nonzero(), labels.sum(1)))
     assert float(found) == pytest.approx(getattr(np, reduction)(expected), rel=1e-12)
+
+
+def test_thousands_of_answers_are_added_up_in_more_than_bfloat16():
+    scores = torch.linspace(20, 30, 4000)[None]
+    rows, answers, counts = torch.zeros(4000, dtype=torch.long), torch.arange(4000), torch.tensor([4000])
+    exact, rough = (spread_loss(LossSettings(), x, rows, answers, counts) for x in (scores, scores.bfloat16()))
+    assert rough.dtype == torch.float32
+    assert float(rough) == pytest.approx(float(exact), rel=2e-3)
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, 2])

@@ -146,8 +146,10 @@ def needed(plan: Plan, part: str) -> list[Experiment]:
     compared = {"figure2": FB15K237, "figure3": WN18RR}
     if part in compared:
         return [experiment for model in ("CapsE", "ConvKB") for experiment in find(plan, model, compared[part])]
-    if part in ("table2", "table3"):
-        return [experiment for experiment in plan if (experiment.routing is None) == (part == "table2")]
+    if part == "table2":
+        return [experiment for experiment in plan if experiment.routing is None and experiment.is_row]
+    if part == "table3":
+        return [experiment for experiment in plan if experiment.routing is not None]
     return [] if part in ("table1", *OF_SEARCH) else list(plan)
 
 

@@ -64,12 +64,13 @@ def binary_loss(settings: LossSettings, scores: Tensor, labels: Tensor) -> Tenso
     return _reduce(F.binary_cross_entropy_with_logits(scores, labels, reduction="none").mean(1), settings)
 
 
-def spread_loss(settings: LossSettings, scores: Tensor, rows: Tensor, answers: Tensor) -> Tensor:
+def spread_loss(settings: LossSettings, scores: Tensor, rows: Tensor, answers: Tensor, counts: Tensor) -> Tensor:
     """Cross-entropy −Σ_e y_e log softmax(f)_e of scores (B, E): y is (1 − s)/n on a row's n answers, plus s/E on all.
 
-    ``rows`` and ``answers`` name every answer. It is the divergence KL(y ‖ softmax(f)) plus what y alone decides.
+    ``rows`` and ``answers`` name every answer, ``counts`` (B,) says how many a row has. It is the divergence
+    KL(y ‖ softmax(f)) plus what y alone decides.
     """
-    counts = torch.bincount(rows, minlength=len(scores))
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # bfloat16 is too coarse to add answers up in
     of_answers = torch.zeros_like(scores[:, 0]).index_add(0, rows, scores[rows, answers]) / counts
     s = settings.smoothing
     aimed = (1 - s) * of_answers + s * scores.mean(1) if s else of_answers

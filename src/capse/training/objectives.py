@@ -202,7 +202,7 @@ class AnswersObjective(_Base):
         scores = torch.cat(parts)
         rows, answers = self._answered(numbers, total)
         if self.loss.name == "kl":
-            loss = spread_loss(self.loss, scores, rows, answers)
+            loss = spread_loss(self.loss, scores, rows, answers, self.counts[numbers])
         else:
             labels = torch.zeros_like(scores)
             labels[rows, answers] = 1

@@ -56,6 +56,13 @@ def test_a_grid_of_which_nothing_is_done(study, writer):
     assert not grid.to_block().rows
 
 
+def test_a_trial_that_failed_is_left_out(study, writer):
+    with (study / "trials.jsonl").open("a") as table:
+        table.write(json.dumps({"trial": 7, "value": None, "error": "no memory"}) + "\n")
+    (grid,) = recorded_grids(writer.folder)
+    assert len(grid.trials) == 2
+
+
 def test_no_grids(tmp_path):
     assert recorded_grids(tmp_path) == []
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from capse.kernels.cpu.columns import ColumnCache, Columns
 from capse.kernels.cpu.gradient import OF_BIAS, OF_CANDIDATE, OF_FIRST, OF_SECOND, walk_back
 from capse.kernels.cpu.readout import KINDS, VOTES, Form
+from capse.kernels.cpu.routing import CAPSULES
 from capse.kernels.cpu.walk import WIDE, Filters, Known, walk
 from capse.kernels.stage import Gradients, Stage
 
@@ -95,7 +96,8 @@ def _threads(stage: Stage, first: Tensor, candidates: Tensor) -> int:
 def _columns(stage: Stage, candidates: Tensor, threads: int) -> Columns:
     k, _, d = stage.weights.shape
     width = 1 if d == 1 else -(-d // WIDE) * WIDE
-    tile = max(1, min(TILE, SUMS // width if stage.routing == 1 else VOTES_ROOM // (k * width)))
+    capsules = -(-k // len(CAPSULES)) * len(CAPSULES)  # k in whole groups of lanes
+    tile = max(1, min(TILE, SUMS // width if stage.routing == 1 else VOTES_ROOM // (capsules * width)))
     return _cache.columns(candidates, tile, threads)
 
 

@@ -27,7 +27,8 @@ class Form(NamedTuple):
 def read_out(vectors, k, d, stride, lanes, form, results):  # type: ignore[no-untyped-def]
     """The scores of a tile's candidates, whose summed vectors, or votes to be routed, stand ``stride`` apart.
 
-    From the summed vector on, the arithmetic is float64's, and the score is rounded once.
+    From the summed vector on, the arithmetic is float64's, and the score is rounded once. Votes are routed in their own
+    precision.
     """
     width = (d + len(lanes) - 1) // len(lanes) * len(lanes)
     if form.kind == VOTES:
@@ -35,7 +36,7 @@ def read_out(vectors, k, d, stride, lanes, form, results):  # type: ignore[no-un
         for place in range(len(results) // each):
             _copy(vectors[place * stride :], d, width, results[place * each : (place + 1) * each])
         return
-    room = room_to_route(k, d, width, vectors.dtype)
+    room = room_to_route(k if form.routing > 1 else 0, d, width, vectors.dtype)
     for place in range(len(results)):
         start = place * stride
         if form.kind == LINEAR:

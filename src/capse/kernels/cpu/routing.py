@@ -89,7 +89,8 @@ def route(votes, start, k, width, lanes, iterations, scale, epsilon, room):  # t
         for i in range(0, padded_k, len(CAPSULES)):
             for c in range(0, len(room.outputs), 4):
                 transpose(votes, start + i * width + c, width, room.rows, c * padded_k + i, padded_k, CAPSULES)
-    square = _sum_up(room, scale / k)
+    room.couplings[:] = 1
+    square = _weigh(room, scale / k)
     room.outputs[:] = 0
     for _ in range(1, iterations):
         factor = squash_factor(square, epsilon)
@@ -116,19 +117,6 @@ def _couple(room):  # type: ignore[no-untyped-def]
         store(room.couplings, i, couplings)
         sum_ = plus(sum_, couplings)
     return total(widen(sum_))
-
-
-@inlined
-def _sum_up(room, factor):  # type: ignore[no-untyped-def]
-    """s = factor · Σ_i û_i, and ‖s‖²."""
-    square, padded_k = 0.0, len(room.logits)
-    for c in range(len(room.routed)):
-        sum_ = zeros(room.rows, CAPSULES)
-        for i in range(0, padded_k, len(CAPSULES)):
-            sum_ = plus(sum_, load(room.rows, c * padded_k + i, CAPSULES))
-        room.routed[c] = total(widen(sum_)) * factor
-        square += room.routed[c] * room.routed[c]
-    return square
 
 
 @inlined

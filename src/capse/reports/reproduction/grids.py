@@ -26,7 +26,7 @@ class RecordedGrid:
     dataset: str
     start: str | None  # the run that every trial starts from
     total: int  # trials of the whole grid
-    trials: list[dict[str, Any]]  # those that ended, best first, each with the machine that trained it
+    trials: list[dict[str, Any]]  # those that ended with a figure, best first, each with the machine that trained it
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -46,7 +46,7 @@ class RecordedGrid:
         )
         rows = [
             (
-                *(f"{trial['settings'][key]:g}" for key in keys),
+                *(str(trial["settings"][key]) for key in keys),
                 number(metric, trial["value"], digits=2),
                 str(trial["best_epoch"]),
                 f"{trial['seconds']:,.0f}",
@@ -65,7 +65,8 @@ def recorded_grids(results: str | Path) -> list[RecordedGrid]:
 def _read(study: StudyFolder) -> RecordedGrid:
     grid = load_grid(study.file)
     try:
-        trials = [json.loads(line) for line in study.table.read_text(encoding="utf-8").splitlines()]
+        ended = [json.loads(line) for line in study.table.read_text(encoding="utf-8").splitlines()]
+        trials = [trial for trial in ended if trial["value"] is not None]  # the others failed
         for trial in trials:
             results = json.loads(study.run(trial["trial"]).results.read_text(encoding="utf-8"))
             trial["machine"] = machine_name(results)
