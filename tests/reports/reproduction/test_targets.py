@@ -1,6 +1,7 @@
 import pytest
 
 from capse.experiments.plan import PLAN, find
+from capse.reports.reproduction.recorded import Results
 from capse.reports.reproduction.targets import TARGETS, Target, outcomes
 
 
@@ -38,6 +39,19 @@ def test_outcomes(planted_results):
     assert found["CapsE", "fb15k-237", "paper"]["reached"] is True
     assert found["ConvKB", "fb15k-237", "paper"]["goals"]["mrr"]["reached"] is False
     assert found["CapsE", "wn18rr", "own"]["reached"] is None
+
+
+def test_the_seeds_that_reach_a_line_are_counted(writer):
+    """.40, .30 and .44 against .415: one by itself, and the mean does not."""
+    for seed, mrr in enumerate((0.40, 0.30, 0.44)):
+        writer.add("capse-released-wn18rr", seed, mrr=mrr)
+    (row,) = (
+        row
+        for row in outcomes(Results(writer.folder), PLAN)
+        if (row["model"], row["dataset"], row["settings"]) == ("CapsE", "wn18rr", "released")
+    )
+    assert row["goals"]["mrr"]["seeds_that_reach"] == 1
+    assert row["goals"]["mrr"]["reached"] is False
 
 
 def test_every_target_has_one_experiment():

@@ -78,11 +78,12 @@ def target_block(outcomes: Iterable[Mapping[str, Any]]) -> Block:
                     NAMES[metric],
                     f"{sense} {number(metric, line['goal'])}",
                     cell(metric, line["ours"]),
+                    f"{line['seeds_that_reach']} of {len(line['ours']['seeds'])}" if line["ours"] else "–",
                     _verdict_on(metric, line),
                 )
             )
     title = "Lines to reach: test set, both sides, filtered, realistic ranks, mean ± deviation over seeds"
-    return Block(title, ("data set", "model, settings", "metric", "line", "ours", "outcome"), rows, labels=3)
+    return Block(title, ("data set", "model, settings", "metric", "line", "ours", "seeds", "outcome"), rows, labels=3)
 
 
 def verdict(holds: bool | None) -> str:

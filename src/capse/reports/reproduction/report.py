@@ -73,7 +73,8 @@ def _summary(found: Reproduction) -> Markup:
 def _lines(found: Reproduction) -> Markup:
     note = (
         f"A figure within {WITHIN} of its line counts as reached, but a mean rank and a line that says 'above' have no "
-        "such margin. Rows marked 'own' have settings of our own and stand beside the paper's, never in their place; "
+        "such margin. The mean decides; 'seeds' says how many runs reach the line by themselves. Rows marked 'own' "
+        "have settings of our own and stand beside the paper's, never in their place; "
         "'released' is the program that the paper's authors published, where it departs from the paper."
     )
     return section("What was to be reached", element("p", note), _html(target_block(found.outcomes)))
