@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from capse.kernels.compiled import compiled, prange
+from capse.kernels.compiled import compiled, in_torchs_threads, prange
 
 Int64s = npt.NDArray[np.int64]
 
@@ -41,7 +41,8 @@ def count_competitors(scores: Tensor, rows: Int64s, true: Int64s, offsets: Int64
 def _count_with_numba(scores: Tensor, rows: Int64s, true: Int64s, offsets: Int64s, known: Int64s) -> Counts:
     greater, equal, competitors = np.empty((3, len(rows)), np.int64)
     counts = Counts(greater, equal, competitors, np.empty(len(rows), np.bool_))
-    _compiled_count(scores.detach().contiguous().numpy(), rows, true, offsets, known, *counts)
+    matrix = scores.detach().contiguous().numpy()
+    in_torchs_threads(_compiled_count, matrix, rows, true, offsets, known, *counts)
     return counts
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from capse.kernels.compiled import compiled, compiled_for_one_thread, prange
+from capse.kernels.compiled import compiled, compiled_for_one_thread, in_torchs_threads, prange
 
 TILE = 256  # candidates whose transposed vectors stay in the cache while all queries pass over them
 QUERIES = 4  # whose gradients are added in one pass over a tile
@@ -51,13 +51,14 @@ class _L1(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         arrays = (x.detach().contiguous().numpy() for x in (*ctx.saved_tensors, gradient))
-        of_queries, of_candidates = _compiled_gradient(*arrays)
+        of_queries, of_candidates = in_torchs_threads(_compiled_gradient, *arrays)
         return torch.from_numpy(of_queries.sum(0)), torch.from_numpy(of_candidates)
 
 
 def _summed(queries: Tensor, candidates: Tensor, *, squared: bool) -> Tensor:
     padded = F.pad(queries.detach(), (0, -queries.shape[1] % STEP))
-    sums = _compiled_sums(padded.contiguous().numpy(), candidates.detach().contiguous().numpy(), squared)
+    arrays = padded.contiguous().numpy(), candidates.detach().contiguous().numpy()
+    sums = in_torchs_threads(_compiled_sums, *arrays, squared)
     return torch.from_numpy(sums)
 
 
