@@ -275,6 +275,16 @@ def test_the_same_from_a_shell(work):
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
+def test_the_same_from_many_shells_at_once(work):
+    """Threads that read ahead must not hold up the end of a process: on a busy machine one in five was aborted."""
+    (spoil, arguments), _ = CASES["two columns"]
+    spoil()
+    line = [sys.executable, "-m", "capse.cli", *arguments]
+    running = [subprocess.Popen(line, cwd=work, stderr=subprocess.DEVNULL) for _ in range(24)]
+    assert [process.wait(120) for process in running] == [2] * len(running)
+
+
 def test_a_full_disk(work):
     """No file may grow beyond 2,000 bytes: the vocabulary fits, the graph and the checkpoints do not."""
     before = listing(work)

@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from capse.errors import DataError
-from capse.graph.files import READ_ERRORS, lines, open_binary
+from capse.graph.files import READ_ERRORS, lines, name_parts, open_binary
 from capse.graph.rows import COLUMNS, LABEL_TYPE, Source, column_order, looks_odd, table_of
 
 _BLOCK = 16 << 20  # bytes
+_ARROWS_NAMES = {"": None, ".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # of compressions; it cannot read .xz
 _SEPARATOR_NAMES = {"\t": "tabs", ",": "commas"}
 
 
@@ -41,7 +42,7 @@ def _read(path: Path, delimiter: str) -> Source:
 def fast_table(path: Path, delimiter: str) -> pa.Table | None:
     """The table of an ordinary file; None if there is anything odd about it."""
     try:
-        with open_binary(path) as stream, _open_blocks(stream, delimiter) as blocks:
+        with _native_stream(path) as stream, _open_blocks(stream, delimiter) as blocks:
             batches = []
             for block in blocks:
                 if looks_odd(block) or (delimiter == "," and _has_quotes(block)):
@@ -64,6 +65,19 @@ def plain_table(path: Path, delimiter: str) -> pa.Table:
     remedy = f"write head, relation and tail, separated by {_SEPARATOR_NAMES[delimiter]}"
     rows = _quoted_rows(path, remedy) if delimiter == "," else _tabbed_rows(path)
     return table_of(path, _without_header(rows), remedy)
+
+
+def _native_stream(path: Path) -> pa.NativeFile:
+    """The bytes of a plain or compressed file, read without Python.
+
+    Arrow reads ahead in threads of its own. Had they to call a Python stream while the interpreter ends, as it does
+    after an error in the first lines, they would abort the process.
+    """
+    suffix = name_parts(path)[2]
+    if suffix not in _ARROWS_NAMES:
+        with open_binary(path) as stream:
+            return pa.BufferReader(stream.read())
+    return pa.input_stream(str(path), compression=_ARROWS_NAMES[suffix])
 
 
 def _open_blocks(stream: object, delimiter: str) -> pacsv.CSVStreamingReader:

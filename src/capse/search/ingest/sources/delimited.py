@@ -12,7 +12,7 @@ import pyarrow.csv as pacsv
 
 from capse.errors import DataError
 from capse.search.ingest.sources.columns import Columns, Rows
-from capse.search.ingest.sources.files import open_stream, reading, with_suffix
+from capse.search.ingest.sources.files import native_stream, open_stream, reading, with_suffix
 from capse.search.ingest.staging import Staging
 
 _SUFFIXES = (".csv", ".tsv")
@@ -50,7 +50,7 @@ def stage(paths: Sequence[Path], staging: Staging) -> None:
             ),
             "convert_options": pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary())),
         }
-        with reading(path), open_stream(path) as stream, pacsv.open_csv(stream, **options) as batches:
+        with reading(path), native_stream(path) as stream, pacsv.open_csv(stream, **options) as batches:
             done = 0
             for batch in batches:
                 start = done

@@ -52,7 +52,12 @@ def reading(path: Path) -> Iterator[None]:
 
 def open_stream(path: Path) -> IO[bytes]:
     """A plain or compressed file as a stream of bytes."""
-    return io.BufferedReader(pa.input_stream(str(path), compression="detect"))
+    return io.BufferedReader(native_stream(path))
+
+
+def native_stream(path: Path) -> pa.NativeFile:
+    """The same without Python, for readers that read ahead in threads: these must not call Python while it ends."""
+    return pa.input_stream(str(path), compression="detect")
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
