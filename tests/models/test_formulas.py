@@ -107,17 +107,17 @@ def conve(p, settings, h, r, t):
     tail, tail_bias = p["entities"][t][:-1], p["entities"][t][-1]
     width = settings.dim // settings.height
     picture = [list(x[row * width : (row + 1) * width]) for x in (head, relation) for row in range(settings.height)]
-    picture = [[normalised(x, "scorer.picture.0", 0) for x in row] for row in picture]
+    picture = [[normalised(x, "scorer.picture_norm", 0) for x in row] for row in picture]
 
     features = []
     for f in range(settings.filters):
-        omega = p["scorer.convolution.0.weight"][f, 0]
+        omega = p["scorer.convolution.weight"][f, 0]
         for y in range(len(picture) - settings.kernel + 1):
             for x in range(width - settings.kernel + 1):
                 window = [(i, j) for i in range(settings.kernel) for j in range(settings.kernel)]
                 total = sum(omega[i, j] * picture[y + i][x + j] for i, j in window)
-                total += p["scorer.convolution.0.bias"][f]
-                features.append(relu(normalised(total, "scorer.convolution.1", f)))
+                total += p["scorer.convolution.bias"][f]
+                features.append(relu(normalised(total, "scorer.feature_norm", f)))
 
     weight, bias = p["scorer.hidden.0.weight"], p["scorer.hidden.0.bias"]
     hidden = [sum(weight[j] * features) + bias[j] for j in range(settings.dim)]

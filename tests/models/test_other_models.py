@@ -73,8 +73,10 @@ class TestDropout:
     def test_conve_drops_whole_feature_maps(self):
         settings = ConvESettings(dim=60, filters=8, input_dropout=0, feature_dropout=0.5, hidden_dropout=0)
         torch.manual_seed(0)
-        convolution = ConvE(settings).convolution.train()
-        maps = convolution(torch.randn(16, 1, 20, 6)).flatten(2)  # (16, 8, positions)
+        scorer, seen = ConvE(settings).train(), []
+        scorer.hidden.register_forward_pre_hook(lambda module, inputs: seen.extend(inputs))
+        scorer.score_triples(torch.randn(16, 61), torch.randn(16, 60), torch.randn(16, 61))
+        maps = seen[0].unflatten(1, (8, -1))  # (16, 8, positions)
         dropped = (maps == 0).all(-1)
         assert 0.3 < dropped.float().mean() < 0.7
         assert (maps[~dropped] > 0).any(-1).all()

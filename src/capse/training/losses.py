@@ -70,11 +70,11 @@ def spread_loss(settings: LossSettings, scores: Tensor, rows: Tensor, answers: T
     ``rows`` and ``answers`` name every answer, ``counts`` (B,) says how many a row has. It is the divergence
     KL(y ‖ softmax(f)) plus what y alone decides.
     """
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # bfloat16 is too coarse to add answers up in
-    of_answers = torch.zeros_like(scores[:, 0]).index_add(0, rows, scores[rows, answers]) / counts
+    kept = torch.promote_types(scores.dtype, torch.float32)  # bfloat16 is too coarse to add answers up in
+    chances = F.log_softmax(scores, dim=1, dtype=kept)
+    of_answers = torch.zeros_like(chances[:, 0]).index_add(0, rows, chances[rows, answers]) / counts
     s = settings.smoothing
-    aimed = (1 - s) * of_answers + s * scores.mean(1) if s else of_answers
-    return _reduce(scores.logsumexp(1) - aimed, settings)
+    return _reduce(-((1 - s) * of_answers + s * chances.mean(1) if s else of_answers), settings)
 
 
 def needs_all_entities(settings: LossSettings) -> SettingsError:

@@ -5,6 +5,8 @@ lookup     each candidate's piece in every dimension, and its votes
 routing    from the dimensions' votes to the one vector that is scored
 gradient   sums over the candidates that a filter sees, along sorted columns
 
+``normalising`` has nothing to do with these: it is ConvE's batch normalisation.
+
 Sums run in a fixed order, so equal calls give equal bits. With ``TRITON_INTERPRET=1`` it all runs on a CPU, slowly.
 """
 
