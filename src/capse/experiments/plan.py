@@ -77,7 +77,7 @@ PLAN: Plan = (
     Experiment("distmult-n3-wn18rr", "DISTMULT", WN18RR, "own", "distmult-n3-wn18rr", is_row=False),
     Experiment("complex-wn18rr", "ComplEx", WN18RR, "own", "complex-wn18rr"),
     Experiment("complex-fb15k-237", "ComplEx", FB15K237, "own", "complex"),
-    *_on_both("conve", "ConvE", "own", "conve"),
+    *_on_both("conve", "ConvE", "own", "conve-{}"),
     Experiment("transe-wn18rr", "TransE", WN18RR, "paper", "transe-wn18rr", files=_WORDS),
     Experiment("transe-fb15k-237", "TransE", FB15K237, "paper", "transe-fb15k-237"),
     Experiment("transe-own-fb15k-237", "TransE", FB15K237, "own", "transe-own-fb15k-237"),
