@@ -100,11 +100,7 @@ def test_the_two_trainings_of_convkb_differ_as_the_programs_do():
 def test_what_a_part_needs():
     assert needed(PLAN, "table1") == []
     assert needed(PLAN, "all") == list(PLAN)
-    shown = needed(PLAN, "table2") + needed(PLAN, "table3")
-    others = [experiment.name for experiment in PLAN if experiment not in shown]
-    started_from = {name for experiment in PLAN for name in experiment.starts.values()}
-    assert others == ["distmult-n3-wn18rr"]
-    assert started_from.issuperset(others)
+    assert needed(PLAN, "table2") + needed(PLAN, "table3") == list(PLAN)
     assert {experiment.dataset for experiment in needed(PLAN, "figure2")} == {"fb15k-237"}
     assert {experiment.model for experiment in needed(PLAN, "figure3")} == {"CapsE", "ConvKB"}
     assert all(needed(PLAN, part) is not None for part in PARTS)
