@@ -49,6 +49,10 @@ class TestSeeds:
     def test_the_same_seed_gives_the_same_weights(self, case):
         assert equal_weights(case.build(seed=7), case.build(seed=7))
 
+    def test_settings_of_another_model_are_refused(self):
+        with pytest.raises(SettingsError, match=r"ModelSettings are not .* of distmult: give BilinearSettings"):
+            build_model("distmult", ModelSettings(), entities=3, relations=1)
+
     def test_another_seed_gives_others(self, case):
         assert not torch.equal(case.build(seed=7).entities, case.build(seed=8).entities)
 

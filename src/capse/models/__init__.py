@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from capse.errors import UnknownNameError
+from capse.errors import SettingsError, UnknownNameError
 from capse.models.base import Model, ModelSettings, Scorer, TripleModel
 from capse.models.bilinear import BilinearSettings
 from capse.models.capse import CapsE, CapsESettings
@@ -63,9 +63,14 @@ def build_model(name: str, settings: ModelSettings, entities: int, relations: in
     >>> model.score_tails(torch.tensor([0, 1]), torch.tensor([0, 1])).shape
     torch.Size([2, 10])
     """
+    scorer = scorer_class(name)
+    if not isinstance(settings, scorer.Settings):
+        raise SettingsError(
+            f"{type(settings).__name__} are not the settings of {name}", f"give {scorer.Settings.__name__}"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return TripleModel(scorer_class(name)(settings), entities, relations, reciprocal=settings.reciprocal)
+        return TripleModel(scorer(settings), entities, relations, reciprocal=settings.reciprocal)
 
 
 __all__ = [

@@ -35,6 +35,30 @@ def test_a_lone_metric_must_be_higher():
     assert not Comparison("x", found(0.9, 0.5), found(0.1, 0.5), metrics=("hits@10",)).holds("realistic")
 
 
+def over_seeds(mean, deviation, seeds=3):
+    spread = {"mean": mean, "std": deviation, "seeds": list(range(seeds))}
+    return {"realistic": {"mrr": spread, "hits@10": spread | {"std": 0.0}}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "close"),
+    [
+        (over_seeds(0.40, 0.01), over_seeds(0.39, 0.01), True),  # the standard error of the difference is .0082
+        (over_seeds(0.40, 0.01), over_seeds(0.38, 0.01), False),
+        (over_seeds(0.38, 0.01), over_seeds(0.40, 0.01), False),
+        (over_seeds(0.40, 0.01, seeds=2), over_seeds(0.3805, 0.01, seeds=2), True),
+        (over_seeds(0.40, None, seeds=1), over_seeds(0.39, 0.01), None),
+        (None, over_seeds(0.39, 0.01), None),
+    ],
+)
+def test_a_difference_that_seeds_could_make_is_close(first, second, close):
+    comparison = Comparison("x", first, second)
+    assert comparison.is_close("realistic") is close
+    assert Claim("x", "x", "paper", [comparison, comparison]).close() == (2 if close else 0)
+    if close is not None:
+        assert comparison.is_close("realistic", "hits@10") is False
+
+
 @pytest.mark.parametrize(
     ("parts", "holds"),
     [("tt", True), ("tf", False), ("t?", None), ("f?", False), ("", None)],

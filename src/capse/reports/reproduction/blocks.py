@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from capse.reports.reproduction.block import NAMES, NOT_RECORDED, Block, cell, number
-from capse.reports.reproduction.claims import Claim, Comparison
+from capse.reports.reproduction.claims import CLOSE, Claim, Comparison
 from capse.reports.reproduction.paper import DATASETS
 from capse.reports.reproduction.rows import Row
 from capse.reports.reproduction.search_blocks import SEARCH_BLOCKS
@@ -56,12 +56,14 @@ def claim_block(claim: Claim) -> Block:
             comparison.what,
             NAMES[metric],
             _versus(metric, *((printed or {}).get(metric) for printed in comparison.paper)),
-            *(_versus(metric, *_means(comparison, policy, metric)) for policy in SHOWN),
+            *(_ours_versus(comparison, policy, metric) for policy in SHOWN),
         )
         for comparison in claim.comparisons
         for metric in comparison.metrics
     ]
     header = ("first against second", "metric", "paper", *SHOWN)
+    if any(figure.endswith("~") for row in rows for figure in row):
+        title += f"; ~ marks differences within {CLOSE:g} standard errors of the seeds"
     return Block(title, header, rows or [("nothing planned", *[""] * 5)], labels=2)
 
 
@@ -138,9 +140,10 @@ def _data(rows: Sequence[Row]) -> list[Block]:
     ]
 
 
-def _means(comparison: Comparison, policy: str, metric: str) -> list[float | None]:
+def _ours_versus(comparison: Comparison, policy: str, metric: str) -> str:
     sides = (comparison.first, comparison.second)
-    return [None if found is None else found[policy][metric]["mean"] for found in sides]
+    means = [None if found is None else found[policy][metric]["mean"] for found in sides]
+    return _versus(metric, *means) + (" ~" if comparison.is_close(policy, metric) else "")
 
 
 def _versus(metric: str, first: float | None, second: float | None) -> str:

@@ -2,11 +2,13 @@
 
 A claim is a list of comparisons, and holds if all of them hold. In a comparison the first must have the higher MRR and
 no lower Hits@10, in the mean over seeds; every tie policy has a verdict of its own, and the realistic one counts. The
-same rule is applied to the figures that the paper prints, to show that it is fair to the paper.
+same rule is applied to the figures that the paper prints, to show that it is fair to the paper. A difference that seeds
+alone could make is called close; that changes no verdict, but is said beside it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +22,7 @@ from capse.reports.reproduction.rows import Pick, table3
 METRICS = ("mrr", "hits@10")
 RARE = ("1-3", "4-10")  # how often the answer occurs in training; one that never occurs has no trained vector
 OTHERS = ("DISTMULT", "ComplEx", "ConvE")
+CLOSE = 2.0  # standard errors
 
 Found = Ours | None
 Printed = Mapping[str, float | None] | None
@@ -41,6 +44,19 @@ class Comparison:
         means = [{m: found[policy][m]["mean"] for m in self.metrics} for found in (self.first, self.second)]
         return _better(means[0], means[1])
 
+    def is_close(self, policy: str, metric: str | None = None) -> bool | None:
+        """Whether the difference, of the metric that decides unless one is named, is below two standard errors of it.
+
+        Unknown with less than two seeds of either.
+        """
+        if self.first is None or self.second is None:
+            return None
+        first, second = (found[policy][metric or self.metrics[0]] for found in (self.first, self.second))
+        if first["std"] is None or second["std"] is None:
+            return None
+        error = math.hypot(*(each["std"] / math.sqrt(len(each["seeds"])) for each in (first, second)))
+        return bool(abs(first["mean"] - second["mean"]) < CLOSE * error)
+
     def holds_in_paper(self) -> bool | None:
         first, second = self.paper
         return None if first is None or second is None else _better(first, second)
@@ -49,6 +65,7 @@ class Comparison:
         return {
             "what": self.what,
             "holds": {policy: self.holds(policy) for policy in POLICIES},
+            "close": {policy: self.is_close(policy) for policy in POLICIES},
             "paper": {"holds": self.holds_in_paper(), "first": self.paper[0], "second": self.paper[1]},
             "first": self._shown(self.first),
             "second": self._shown(self.second),
@@ -70,6 +87,10 @@ class Claim:
     def holds(self, policy: str = "realistic") -> bool | None:
         return _all(comparison.holds(policy) for comparison in self.comparisons)
 
+    def close(self, policy: str = "realistic") -> int:
+        """How many comparisons are close."""
+        return sum(comparison.is_close(policy) is True for comparison in self.comparisons)
+
     def holds_in_paper(self) -> bool | None:
         return _all(comparison.holds_in_paper() for comparison in self.comparisons)
 
@@ -80,6 +101,7 @@ class Claim:
             "settings": self.settings,
             "holds": self.holds(),
             "by_policy": {policy: self.holds(policy) for policy in POLICIES},
+            "close": self.close(),
             "paper": self.holds_in_paper(),
             "comparisons": [comparison.to_json() for comparison in self.comparisons],
         }

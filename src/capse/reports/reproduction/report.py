@@ -246,19 +246,21 @@ def _search(found: Reproduction) -> Markup:
 def _claims(found: Reproduction) -> Markup:
     note = (
         "A comparison holds if the first has the higher MRR and no lower Hits@10, in the mean over seeds; a claim "
-        "holds if all its comparisons do. Realistic ranks decide. The last column applies the same rule to the figures "
-        "that the paper prints, where it prints them."
+        "holds if all its comparisons do. Realistic ranks decide. A comparison is close if the difference in MRR (in "
+        "Hits@10 where there is no other) is within two standard errors of the seeds. The last column applies the same "
+        "rule to the figures that the paper prints, where it prints them."
     )
     rows = [
         (
             claim.text,
             claim.settings,
             *(verdict(claim.holds(policy)) for policy in POLICIES[:3]),
+            f"{claim.close()} of {len(claim.comparisons)}",
             verdict(claim.holds_in_paper()) if any(c.paper[0] for c in claim.comparisons) else "not printed",
         )
         for claim in found.claims
     ]
-    header = ("claim", "settings", *POLICIES[:3], "in the paper's figures")
+    header = ("claim", "settings", *POLICIES[:3], "close", "in the paper's figures")
     return section(
         "The paper's claims",
         element("p", note),
