@@ -32,8 +32,8 @@ class Normalised(torch.autograd.Function):
         count, channels, size = x.shape
         sums = x.new_empty(2, channels, _shares(x), dtype=torch.float32)
         _run(_sums, x, sums, by_channel=True)
-        mean, square = sums.sum(-1, dtype=torch.float64) / (count * size)
-        variance = square - mean * mean
+        offset, square = sums.sum(-1, dtype=torch.float64) / (count * size)
+        mean, variance = x[0, :, 0] + offset, (square - offset * offset).clamp_min(0)
         table = torch.stack([mean, (variance + epsilon).rsqrt(), weight, bias]).float()
         y = torch.empty_like(x)
         _run(_apply, x, table, x if kept is None else kept, y, KEPT=kept is not None, RECTIFY=rectify)
@@ -75,14 +75,15 @@ def _run(kernel: Any, x: Tensor, *others: Tensor, by_channel: bool = False, **fl
 
 @triton.jit
 def _sums(x, sums, count, channels, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Σ x and Σ x² of a share of a channel."""
+    """Σ (x − x₀) and Σ (x − x₀)² of a share of a channel; x₀ is its first number, and keeps them small."""
     channel, share, shares = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.num_programs(1)
     lane = tl.arange(0, BLOCK)
+    first = tl.load(x + channel * size).to(tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     square = tl.zeros([BLOCK], tl.float32)
     for n in range(share, count, shares):
         place = (n * channels + channel) * size + lane
-        value = tl.load(x + place, lane < size, 0.0).to(tl.float32)
+        value = tl.where(lane < size, tl.load(x + place, lane < size, 0.0).to(tl.float32) - first, 0.0)
         total += value
         square += value * value
     tl.store(sums + channel * shares + share, tl.sum(total, 0))
@@ -100,7 +101,7 @@ def _apply(  # type: ignore[no-untyped-def]
     normal = _normalised(x, table, row, channel, channels, size, lane)
     result = normal * tl.load(table + 2 * channels + channel) + tl.load(table + 3 * channels + channel)
     if RECTIFY:
-        result = tl.maximum(result, 0.0)
+        result = tl.where(result < 0, 0.0, result)  # NaN stays NaN, as in torch
     if KEPT:
         result *= tl.load(kept + row)
     tl.store(y + row * size + lane, result.to(y.dtype.element_ty), lane < size)
