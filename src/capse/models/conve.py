@@ -24,7 +24,7 @@ class ConvESettings(ModelSettings):
     height: int = 10  # rows of the picture that one embedding becomes; the picture has 2·height rows
     filters: int = 32  # of the convolution
     kernel: int = 3  # rows and columns that a filter sees
-    input_dropout: float = 0.2  # drops entries of the picture
+    input_dropout: float = 0.2
     feature_dropout: float = 0.2  # drops whole feature maps
     hidden_dropout: float = 0.3
 
