@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from capse.errors import MissingExtraError, RunError
 from capse.experiments.grid import load_grid
+from capse.experiments.sampling import Sampling
+from capse.experiments.study import Outcome, StudyFolder
 from capse.experiments.tune import StudyListener, tune
 
 QUICK = {
@@ -103,6 +106,26 @@ def test_a_failed_trial_is_kept_as_failed(small, tmp_path):
     errors = {path: path.stat().st_mtime_ns for path in (tmp_path / "study" / "trials").glob("*.error")}
     assert kept(tune(out=tmp_path / "study", resume=True)) == kept(outcomes)
     assert {path: path.stat().st_mtime_ns for path in errors} == errors, "a failed trial was tried again"
+
+
+def test_two_processes_may_tell_of_one_trial(small, tmp_path, monkeypatch):
+    """One finds it trained before the other, which trained it, has said so; and then it does, in the middle."""
+    grid = load_grid(DRAWN, search={"sampler": "random", "trials": 1})
+    with (
+        closing(Sampling(StudyFolder(tmp_path), grid, small)) as one,
+        closing(Sampling(StudyFolder(tmp_path), grid, small)) as other,
+    ):
+        trial = one.claim()
+        outcome = Outcome(trial.number, trial.settings, "mrr", 0.5, 2, 1, 3.0, str(tmp_path))
+        write = one.storage.set_trial_user_attr
+
+        def write_after_the_other(*arguments):
+            other.tell(trial, outcome)
+            write(*arguments)
+
+        monkeypatch.setattr(one.storage, "set_trial_user_attr", write_after_the_other)
+        one.tell(trial, dataclasses.replace(outcome, seconds=4.0))
+        assert [(each.value, each.seconds) for each in one.outcomes()] == [(0.5, 3.0)]
 
 
 @pytest.mark.parametrize("name", ["a?b", "a#b", "a%3Fb", "{a}", "50%", "é b"])

@@ -13,7 +13,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -76,11 +76,10 @@ class Sampling:
         return self.grid.trial(drawn.number, settings)
 
     def tell(self, trial: Trial, outcome: Outcome) -> None:
-        with self._errors():
+        """A trial has ended, unless a process that found it trained was faster to say so."""
+        with self._errors(), suppress(self.optuna.exceptions.UpdateFinishedTrialError):
             kept = replace(outcome, run=f"{socket.gethostname()}:{self.folder.run(trial.number).path.resolve()}")
             trial_id = self.storage.get_trial_id_from_study_id_trial_number(self._study_id(), trial.number)
-            if self.storage.get_trial(trial_id).state.is_finished():
-                return
             self.storage.set_trial_user_attr(trial_id, "outcome", to_mapping(kept))
             failed = self.optuna.trial.TrialState.FAIL if outcome.value is None else None
             self.study.tell(trial.number, outcome.value, state=failed, skip_if_finished=True)
