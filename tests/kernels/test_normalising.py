@@ -11,6 +11,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from capse.kernels.normalising import by_kernel, normalised
+from capse.kernels.scoring import forced
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 INTERPRET = {} if DEVICE == "cuda" else {"TRITON_INTERPRET": "1"}
@@ -60,7 +61,7 @@ def test_it_is_torchs_batch_normalisation(shape, rectify, drops, programs, monke
     ours, torchs = batch_norm(shape[1]), nn.BatchNorm2d(shape[1]).to(DEVICE)
     torchs.load_state_dict(ours.state_dict())
     got = learned(by_kernel, ours, x, rectify=rectify, kept=kept)
-    with patch("capse.kernels.normalising._has_triton", False):
+    with forced("reference"):
         wanted = learned(normalised, torchs, x, rectify=rectify, kept=kept)
     for one, other in zip(got, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
@@ -105,13 +106,14 @@ def test_nan_is_not_hidden():
         ({"training": False}, False),
         ({"dtype": torch.float64}, False),
         ({"device": "cpu"}, False),
+        ({"kernel": "reference"}, False),
         ({"side": 91}, False),  # larger than a program holds
     ],
 )
 def test_when_the_kernels_are_used(changes, is_by_kernel):
     """On tensors without numbers, which can be on a GPU that is not there."""
-    case = {"training": True, "dtype": torch.float32, "device": "cuda", "side": 4} | changes
-    with FakeTensorMode(), patch("capse.kernels.normalising.by_kernel") as by:
+    case = {"training": True, "dtype": torch.float32, "device": "cuda", "side": 4, "kernel": "auto"} | changes
+    with FakeTensorMode(), forced(case["kernel"]), patch("capse.kernels.normalising.by_kernel") as by:
         x = torch.empty(3, 2, case["side"], case["side"], device=case["device"], dtype=case["dtype"])
         normalised(Mock(training=case["training"]), x)
     assert by.called is is_by_kernel

@@ -357,11 +357,11 @@ class TestChoice:
             model.score_heads(*tensors)
 
     def test_a_gpu_that_the_tensors_are_not_on(self, monkeypatch):
-        monkeypatch.setitem(scoring._has, "triton", True)
+        monkeypatch.setitem(scoring.INSTALLED, "triton", True)
         model, *tensors = case("convkb")
         with pytest.raises(SettingsError, match=r"'gpu', but not all tensors are on the GPU"):
             score(model, "tails", *tensors, kernel="gpu")
-        monkeypatch.setitem(scoring._has, "triton", False)
+        monkeypatch.setitem(scoring.INSTALLED, "triton", False)
         with pytest.raises(SettingsError, match="triton is not installed"):
             score(model, "tails", *tensors, kernel="gpu")
 
@@ -377,7 +377,7 @@ class TestChoice:
         """Slower, and the same numbers."""
         model, *tensors = case("released")
         fast = score(model, "tails", *tensors)
-        monkeypatch.setitem(scoring._has, "numba", False)
+        monkeypatch.setitem(scoring.INSTALLED, "numba", False)
         torch.testing.assert_close(score(model, "tails", *tensors, kernel="auto"), fast, rtol=1e-5, atol=1e-6)
         with pytest.raises(SettingsError, match="numba is not installed"):
             score(model, "tails", *tensors, kernel="cpu")

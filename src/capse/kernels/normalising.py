@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor, nn
+
+from capse.kernels.scoring import INSTALLED, wanted_kernel
 
 LARGEST = 2**13  # numbers of a channel of one example that a program holds in registers
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
-_has_triton = find_spec("triton") is not None
-
 
 def normalised(norm: nn.BatchNorm2d, x: Tensor, *, rectify: bool = False, kept: Tensor | None = None) -> Tensor:
     """What ``norm`` makes of x (N, C, H, W); then its positive part; then each channel times ``kept`` (N, C, 1, 1)."""
-    if _has_triton and norm.training and x.is_cuda and x.dtype in DTYPES and x.shape[2:].numel() <= LARGEST:
+    fits = x.is_cuda and x.dtype in DTYPES and x.shape[2:].numel() <= LARGEST
+    if norm.training and fits and INSTALLED["triton"] and wanted_kernel() != "reference":
         return by_kernel(norm, x, rectify=rectify, kept=kept)
     y: Tensor = norm(x)
     if rectify:

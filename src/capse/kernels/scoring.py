@@ -28,7 +28,7 @@ Kernel = Literal["auto", "reference", "cpu", "gpu"]
 Plain = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 _forced: ContextVar[Kernel | None] = ContextVar("_forced", default=None)
-_has = {package: find_spec(package) is not None for package in ("numba", "triton")}
+INSTALLED = {package: find_spec(package) is not None for package in ("numba", "triton")}
 
 
 def score_triples(stage: Stage, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
@@ -54,6 +54,14 @@ def score_tails(stage: Stage, h: Tensor, r: Tensor, candidates: Tensor, plain: P
 def score_heads(stage: Stage, r: Tensor, t: Tensor, candidates: Tensor, plain: Plain) -> Tensor:
     """Scores (B, C) of candidates (C, k) as heads of r (B, k), t (B, k); ``plain(r, t, candidates)`` is the formula."""
     return _score(stage, HEAD, {"relation vectors": r, "tail vectors": t}, candidates, plain)
+
+
+def wanted_kernel() -> str:
+    """What `forced` or ``CAPSE_KERNEL`` says."""
+    wanted = _forced.get() or os.environ.get("CAPSE_KERNEL", "auto")
+    if wanted not in get_args(Kernel):
+        raise SettingsError(f"CAPSE_KERNEL is {wanted!r}", f"choose one of {', '.join(get_args(Kernel))}")
+    return wanted
 
 
 @contextmanager
@@ -85,9 +93,7 @@ def _score(stage: Stage, slot: int, known: dict[str, Tensor], candidates: Tensor
 
 def _chosen(tensors: tuple[Tensor, ...]) -> str:
     """The kernel to use: reference, cpu or gpu."""
-    wanted = _forced.get() or os.environ.get("CAPSE_KERNEL", "auto")
-    if wanted not in get_args(Kernel):
-        raise SettingsError(f"CAPSE_KERNEL is {wanted!r}", f"choose one of {', '.join(get_args(Kernel))}")
+    wanted = wanted_kernel()
     if wanted == "auto":
         return next((kernel for kernel in ("cpu", "gpu") if not _obstacle(kernel, tensors)), "reference")
     obstacle = _obstacle(wanted, tensors)
@@ -101,7 +107,7 @@ def _obstacle(kernel: str, tensors: tuple[Tensor, ...]) -> str:
     if kernel == "reference":
         return ""
     package, device = ("numba", "cpu") if kernel == "cpu" else ("triton", "cuda")
-    if not _has[package]:
+    if not INSTALLED[package]:
         return f"{package} is not installed"
     if any(tensor.device.type != device for tensor in tensors):
         return f"not all tensors are on the {kernel.upper()}"
