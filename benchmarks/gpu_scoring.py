@@ -17,13 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from capse.graph import load_graph
-from capse.graph.link_prediction import evaluate
+from capse import CapsE
+from capse.graph.dataset import load_graph
+from capse.graph.link_prediction.evaluation import evaluate
 from capse.kernels import gpu, reference
 from capse.kernels.gpu import tables
 from capse.kernels.stage import Stage
 from capse.kernels.votes import score_by_votes
-from capse.models import CapsESettings, build_model
+from capse.models import build_model
 from capse.runs.atomic import write_json
 from capse.runs.records import provenance
 from capse.triples import HEAD, TAIL
@@ -63,8 +64,8 @@ def run() -> dict[str, Any]:
 def _evaluation(name: str, filters: int, variant: str) -> float:
     """Seconds of a whole filtered test evaluation, both sides and all tie policies, of an untrained CapsE."""
     graph = load_graph(name)
-    settings = CapsESettings(dim=DIM, filters=filters, capsule_dim=CAPSULE, variant=variant)  # type: ignore[arg-type]
-    model = build_model("capse", settings, len(graph.entities), len(graph.relations)).eval().cuda()
+    settings = CapsE(dim=DIM, filters=filters, capsule_dim=CAPSULE, variant=variant)  # type: ignore[arg-type]
+    model = build_model(settings, len(graph.entities), len(graph.relations)).eval().cuda()
     seconds = [evaluate(model, graph, intervals=False, breakdowns=False).seconds for _ in range(2)]
     return seconds[-1]  # the first compiles
 

@@ -18,12 +18,14 @@ from capse.models import build_model, model_settings
 from capse.runs.atomic import write_json
 from capse.runs.records import provenance
 from capse.training.checkpoints import Checkpoints
-from capse.training.loop import Trainer, TrainingSettings, ValidationSettings
-from capse.training.losses import LossSettings
-from capse.training.negatives import NegativeSettings
+from capse.training.learner import GradientLearner
+from capse.training.loop import Trainer
+from capse.training.losses import Loss
+from capse.training.negatives import Negatives
 from capse.training.objectives import build_objective
-from capse.training.optimizers import OptimizerSettings
-from capse.training.regularizers import RegularizerSettings
+from capse.training.optimizers import Optimizer
+from capse.training.regularizers import Regularizer
+from capse.training.settings import Training, Validation
 
 WN18RR, FB15K237 = (40_943, 11, 86_835), (14_541, 237, 272_115)  # entities, relations, training triples
 CASES: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
@@ -40,7 +42,7 @@ def run() -> dict[str, Any]:
     measured = {}
     for name, (model, sizes) in CASES.items():
         replayed, launched = _trainer(model, *sizes), _trainer(model, *sizes)
-        launched.quick_step = None
+        launched.learner.quick_step = None
         milliseconds = {"replayed": _time(replayed, 1024), "launched": _time(launched, 200)}
         measured[name] = milliseconds | {"ratio": milliseconds["launched"] / milliseconds["replayed"]}
     origin = provenance() | {"command": "python -m benchmarks.gpu_training"}
@@ -51,14 +53,16 @@ def _trainer(model: dict[str, Any], entities: int, relations: int, count: int) -
     """One over random triples, of which there are as many as in the data set."""
     generator = np.random.default_rng(0)
     columns = [generator.integers(high, size=count) for high in (entities, relations, entities)]
-    name, settings = model_settings({"dim": 100, **model})
-    network = build_model(name, settings, entities, relations).to("cuda")
-    parts = LossSettings(), NegativeSettings("bernoulli"), RegularizerSettings()
+    settings = model_settings({"dim": 100, **model})
+    network = build_model(settings, entities, relations).to("cuda")
+    parts = Loss(), Negatives("bernoulli"), Regularizer()
+    objective = build_objective(network, np.unique(np.stack(columns, 1), axis=0), *parts)
+    training = Training(batch_size=128, learning_rate=1e-3, checkpoint_seconds=float("inf"))
     return Trainer(
-        build_objective(network, np.unique(np.stack(columns, 1), axis=0), *parts),
-        TrainingSettings(batch_size=128, learning_rate=1e-3, checkpoint_seconds=float("inf")),
-        OptimizerSettings(),
-        ValidationSettings(every=0),
+        GradientLearner(objective, training, Optimizer()),
+        training,
+        Optimizer(),
+        Validation(every=0),
         Checkpoints(Path(tempfile.mkdtemp()), "benchmark"),
     )
 
@@ -66,7 +70,7 @@ def _trainer(model: dict[str, Any], entities: int, relations: int, count: int) -
 def _time(trainer: Trainer, steps: int) -> float:
     """Milliseconds of one of ``steps`` steps, after some to warm up; the first epoch's, over and over."""
     epoch = trainer._epoch(0)
-    trainer.objective.model.train()
+    trainer.learner.train(True)
     for count in (steps // 8, steps):
         torch.cuda.synchronize()
         started = time.perf_counter()

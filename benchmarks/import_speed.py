@@ -33,7 +33,7 @@ def run(triples: int = 10_000_000, seed: int = 0) -> dict[str, Any]:
         imported = measure(
             "from capse.cli.data import app; app()", "import", source, "--out", folder, "--valid", 0.1, "--test", 0.1
         )
-        loaded = measure("import sys; from capse.graph import load_graph; load_graph(sys.argv[1])", folder)
+        loaded = measure("import sys; from capse.graph.dataset import load_graph; load_graph(sys.argv[1])", folder)
         return {
             "triples": triples,
             "file_mib": source.stat().st_size / 2**20,

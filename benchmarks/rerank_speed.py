@@ -14,18 +14,18 @@ import numpy as np
 import torch
 
 from capse.models import model_settings
-from capse.search.documents import Documents
-from capse.search.live import ProfileSettings
-from capse.search.reranker import Reranker
-from capse.search.run import SearchRun, personal_model
-from capse.search.topics import Topics
-from capse.search.vector_files import VectorTable
-from capse.search.vectors import VectorSettings, VectorSpace
+from capse.search.logs.documents import Documents
+from capse.search.rankers.search_run import SearchRun, personal_model
+from capse.search.serving.reranker import Reranker
+from capse.search.users.user_state import ProfileSettings
+from capse.search.vectors.topics import Topics
+from capse.search.vectors.vector_files import VectorTable
+from capse.search.vectors.vector_space import VectorSettings, VectorSpace
 
 WIDTH, FILTERS, DOCUMENTS, SHOWN, WORDS = 200, 400, 5_000, 10, 5_000
 ROUNDS, WARM_UP = 3_000, 50
 METHODS = {"transe": {}, "convkb": {"filters": 500}, "capse": {"filters": FILTERS}}
-NOW = 1_800_000_000_000_000
+NOW = 1_800_000_000  # seconds
 
 
 def run() -> dict[str, Any]:
@@ -94,9 +94,9 @@ def untrained_run(method: str, options: dict[str, int], random: np.random.Genera
     shelf = Documents.of_terms({f"d{number}": {} for number in range(DOCUMENTS)})
     vectors = random.dirichlet(np.full(WIDTH, 0.05), DOCUMENTS).astype(np.float32)
     space = VectorSpace(VectorSettings(topics=WIDTH), VectorTable(shelf.ids, vectors), topics)
-    name, settings = model_settings({"name": method, "dim": WIDTH, **options})
+    settings = model_settings({"name": method, "dim": WIDTH, **options})
     users = [f"u{number}" for number in range(100)]
-    return SearchRun(name, settings, ProfileSettings(), personal_model(name, settings, 100, WIDTH).eval(), space, users)
+    return SearchRun(settings, ProfileSettings(), personal_model(settings, 100, WIDTH).eval(), space, users)
 
 
 if __name__ == "__main__":

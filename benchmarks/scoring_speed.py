@@ -22,13 +22,15 @@ import numba
 import numpy as np
 import torch
 
-from capse.graph import load_graph
-from capse.graph.link_prediction import evaluate
+from capse import CapsE, ConvKB
+from capse.graph.dataset import load_graph
+from capse.graph.link_prediction.evaluation import evaluate
+from capse.kernels import workspace
 from capse.kernels.cpu.lanes import load, plus, store, times_plus
 from capse.kernels.cpu.walk import WIDE
 from capse.kernels.scoring import forced
 from capse.kernels.threads import SHARES_PER_THREAD, in_threads
-from capse.models import CapsESettings, ConvKBSettings, ModelSettings, TripleModel, base, build_model
+from capse.models import ModelSettings, TripleModel, build_model
 
 THREADS = 2
 DIM = 100
@@ -73,8 +75,8 @@ def run(quick: bool = False) -> dict[str, Any]:
     return measured
 
 
-def _capse(filters: int, **settings: Any) -> CapsESettings:
-    return CapsESettings(dim=DIM, filters=filters, **settings)
+def _capse(filters: int, **settings: Any) -> CapsE:
+    return CapsE(dim=DIM, filters=filters, **settings)
 
 
 def _compare(entities: int, filters: int, repeats: int) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def _compare(entities: int, filters: int, repeats: int) -> dict[str, Any]:
         "capse": _capse(filters),
         "capse-routed": _capse(filters, routing=3),
         "capse-released": _capse(filters, variant="released"),
-        "convkb": ConvKBSettings(dim=DIM, filters=filters),
+        "convkb": ConvKB(dim=DIM, filters=filters),
     }
     cases = {name: (settings, entities) for name, settings in models.items()}
     before = _kernel(cases, repeats)
@@ -105,8 +107,7 @@ def _compare(entities: int, filters: int, repeats: int) -> dict[str, Any]:
 
 
 def _model(settings: ModelSettings, entities: int) -> TripleModel:
-    name = "convkb" if isinstance(settings, ConvKBSettings) else "capse"
-    model = build_model(name, settings, entities, 10).eval()
+    model = build_model(settings, entities, 10).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(0, 0.1, generator=torch.Generator().manual_seed(0))
@@ -129,8 +130,8 @@ def _plain(cases: dict[str, tuple[ModelSettings, int]]) -> dict[str, dict[int, f
     """Milliseconds of one query of each case by the plain formula, for each size of the chunks it is computed in."""
     models = {name: _model(*case) for name, case in cases.items()}
 
-    def score(model: TripleModel, workspace: int) -> None:
-        with forced("reference"), patch.object(base, "_WORKSPACE", workspace):
+    def score(model: TripleModel, floats: int) -> None:
+        with forced("reference"), patch.object(workspace, "CPU", floats):
             _score(model, 1)
 
     work = {(name, size): partial(score, model, size) for name, model in models.items() for size in WORKSPACES}
@@ -159,7 +160,7 @@ def _errors(entities: int, filters: int) -> dict[str, dict[str, float]]:
     models: dict[str, ModelSettings] = {
         "capse": _capse(filters),
         "capse-released": _capse(filters, variant="released"),
-        "convkb": ConvKBSettings(dim=DIM, filters=filters),
+        "convkb": ConvKB(dim=DIM, filters=filters),
     }
     found = {}
     for name, settings in models.items():
@@ -285,7 +286,7 @@ def _arithmetic(share, shares, turns, numbers):  # type: ignore[no-untyped-def]
 def _evaluation(name: str, filters: int) -> float:
     """Seconds of a whole filtered test evaluation, both sides and all tie policies, of an untrained CapsE."""
     graph = load_graph(name)
-    model = build_model("capse", _capse(filters), len(graph.entities), len(graph.relations)).eval()
+    model = build_model(_capse(filters), len(graph.entities), len(graph.relations)).eval()
     _score(model, 1)
     return evaluate(model, graph, intervals=False, breakdowns=False).seconds
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from benchmarks.rerank_speed import DOCUMENTS, FILTERS, NOW, SHOWN, untrained_run
 from capse.experiments.fit import fit
+from capse.experiments.recipe import Recipe
 from capse.graph.dataset import load_graph
 
 SECONDS = float(os.environ.get("SECONDS", "20"))  # of each measurement
@@ -47,7 +48,7 @@ def run() -> dict[str, Any]:
 
 def _predict(folder: Path) -> dict[str, Any]:
     overrides = ["training.epochs=0", f"model.filters={FILTERS}", "training.device=cpu"]
-    fit("wn18rr", model="capse", out=folder / "graph", overrides=overrides)
+    fit("wn18rr", Recipe.resolve(model="capse", overrides=overrides), out=folder / "graph")
     graph = load_graph("wn18rr")
     random = np.random.default_rng(0)
     bodies = []
@@ -73,7 +74,13 @@ def _rerank(folder: Path) -> dict[str, Any]:
     with _served(folder / "search", folder) as service:
         for user in range(USERS):
             clicks = [
-                {"id": f"{user}-{number}", "kind": "click", "user": f"p{user}", "session": "s", "time": NOW + number}
+                {
+                    "id": f"{user}-{number}",
+                    "kind": "click",
+                    "user": f"p{user}",
+                    "session": "s",
+                    "time": NOW + number,
+                }
                 | {"document": f"d{random.integers(DOCUMENTS)}"}
                 for number in range(CLICKS)
             ]
@@ -107,7 +114,7 @@ class Service(NamedTuple):
 @contextmanager
 def _served(run: Path, folder: Path) -> Iterator[Service]:
     """A service in a process of its own."""
-    command = [sys.executable, "-m", "capse.cli", "serve", str(run), "--port", "0", "--log-level", "warning"]
+    command = [sys.executable, "-m", "capse", "serve", str(run), "--port", "0", "--log-level", "warning"]
     process = subprocess.Popen(
         [*command, "--db", str(folder / f"{run.name}.db")],
         stdout=subprocess.PIPE,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from capse.search.live import UserState
+from capse.search.users.user_state import UserState
 from capse.service.store import Event, State, Store
 
 WIDTH, DOCUMENTS, EVENTS, READS, THREADS = 200, 1_000, 400, 2_000, (1, 8, 32)
@@ -56,7 +56,8 @@ def _rate(store: Store, threads: int) -> float:
         for number in range(EVENTS // threads):
             user = f"{threads}.{thread}"
             id, session = f"{user}.{number}", str(number // 5)
-            store.add([Event(id, "click", user, session, number * HOUR, "query", document=str(number % DOCUMENTS))])
+            click = {"id": id, "kind": "click", "user": user, "session": session, "time": number * HOUR}
+            store.add([Event(**click, query="query", document=str(number % DOCUMENTS))])
 
     senders = [threading.Thread(target=send, args=(thread,)) for thread in range(threads)]
     start = time.perf_counter()

@@ -17,15 +17,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from capse.graph import Graph, load_graph
+from capse.graph.dataset import Graph, load_graph
 from capse.models import MODELS, build_model
 from capse.training.checkpoints import Checkpoints
-from capse.training.loop import Trainer, TrainingSettings, ValidationSettings
-from capse.training.losses import LossSettings
-from capse.training.negatives import NegativeSettings
+from capse.training.learner import GradientLearner
+from capse.training.loop import Trainer
+from capse.training.losses import Loss
+from capse.training.negatives import Negatives
 from capse.training.objectives import build_objective
-from capse.training.optimizers import OptimizerSettings
-from capse.training.regularizers import RegularizerSettings
+from capse.training.optimizers import Optimizer
+from capse.training.regularizers import Regularizer
+from capse.training.settings import Training, Validation
 
 THREADS = 2
 ROUNDS = 5
@@ -64,15 +66,14 @@ def run() -> dict[str, Any]:
 
 
 def _ours(graph: Graph, name: str, triples: np.ndarray, batch: int, loss: str) -> Any:
-    model = build_model(name, MODELS[name].Settings(), len(graph.entities), len(graph.relations))
-    objective = build_objective(
-        model, triples, LossSettings(name=loss, reduction="mean"), NegativeSettings(), RegularizerSettings()
-    )
+    model = build_model(MODELS[name].Settings(), len(graph.entities), len(graph.relations))
+    objective = build_objective(model, triples, Loss(name=loss, reduction="mean"), Negatives(), Regularizer())
+    training = Training(epochs=10**6, batch_size=batch, learning_rate=1e-3, checkpoint_seconds=1e9)
     trainer = Trainer(
-        objective,
-        TrainingSettings(epochs=10**6, batch_size=batch, learning_rate=1e-3, checkpoint_seconds=1e9),
-        OptimizerSettings(),
-        ValidationSettings(every=0),
+        GradientLearner(objective, training, Optimizer()),
+        training,
+        Optimizer(),
+        Validation(every=0),
         Checkpoints(Path(tempfile.mkdtemp()), "benchmark"),
     )
     epochs = trainer.run()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numba
@@ -15,7 +18,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from capse.cli import main
 from capse.graph.dataset import Graph
+from capse.runs.folder import RunFolder
+
+RunCommand = Callable[..., tuple[int, str, str]]
 
 torch.set_num_threads(2)
 
@@ -47,6 +54,20 @@ def one_thread() -> Iterator[None]:
     numba.set_num_threads(before[1])
 
 
+@pytest.fixture
+def run_command(capsys: pytest.CaptureFixture[str]) -> RunCommand:
+    """Runs ``capse ARGUMENTS`` and gives its exit status, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exit:
+            main([str(argument) for argument in arguments])
+        output, errors = capsys.readouterr()
+        assert isinstance(exit.value.code, int | None)
+        return exit.value.code or 0, output, errors
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def planted() -> Graph:
     """A graph whose missing facts follow from the others: 8 regions, each with a market, a school and 10 towns.
@@ -54,7 +75,9 @@ def planted() -> Graph:
     Everyone of a region goes to its own market and school. For two towns of each region the market is hidden, and can
     be inferred from where the town lies and where its children go to school.
     """
-    train, valid, test = [], [], []
+    train: list[tuple[str, str, str]] = []
+    valid: list[tuple[str, str, str]] = []
+    test: list[tuple[str, str, str]] = []
     for town in range(80):
         region, number = town % 8, town // 8
         name = f"town {town:02}"
@@ -72,6 +95,28 @@ def real_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("CAPSE_DATA names no folder with wn18rr and fb15k-237")
     return Path(folder)
+
+
+InstallPackage = Callable[[str, str, str], None]
+
+
+@pytest.fixture
+def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallPackage:
+    """Install a package with an entry point ``group``, ``name = module:attribute``, and the module's ``code``."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+
+    def install(group: str, entry: str, code: str) -> None:
+        module = entry.partition("=")[2].partition(":")[0].strip()
+        (folder / f"{module}.py").write_text(code)
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        metadata = folder / f"{module}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
+
+    return install
 
 
 class LiveFloats(TorchDispatchMode):
@@ -99,3 +144,68 @@ class LiveFloats(TorchDispatchMode):
 def live_floats() -> type[LiveFloats]:
     """A context that measures what a model's answer holds beside the model."""
     return LiveFloats
+
+
+VOID = {"meta"}
+
+
+class Page(HTMLParser):
+    """Everything a test asks of a page; raises where elements are not properly nested."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"not closed: {self.open}"
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open[-1] == tag, f"</{tag}> closes <{self.open[-1]}>"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return "\n".join(self.words)
+
+    @property
+    def prose(self):
+        """The text, whatever its line breaks."""
+        return " ".join(self.text.split())
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="session")
+def read_page():
+    """A reader that insists on well-formed pages."""
+    return Page
+
+
+@pytest.fixture(scope="session")
+def state_of():
+    """Everything that two equal runs must share: weights bit by bit, and metrics but for the clock."""
+
+    def state(path):
+        run = RunFolder(path)
+        clock = ("seconds", "examples_per_second")
+        metrics = [{k: v for k, v in record.items() if k not in clock} for record in run.read_metrics()]
+        results = json.loads(run.results.read_text())
+        kept = {key: results[key] for key in ("epochs", "best_epoch", "best_validation")}
+        return run.model.read_bytes(), metrics, kept
+
+    return state

@@ -28,7 +28,7 @@ class Graph(NamedTuple):
 
     @property
     def every_triple(self):
-        return np.stack(np.indices((self.entities, self.relations, self.entities)), -1).reshape(-1, 3)
+        return np.moveaxis(np.indices((self.entities, self.relations, self.entities)), 0, -1).reshape(-1, 3)
 
 
 @st.composite
@@ -61,7 +61,7 @@ def test_contains_is_set_membership(graph):
 
 @over_graphs
 def test_tails_are_the_sets_tails(graph):
-    pairs = np.stack(np.indices((graph.entities, graph.relations)), -1).reshape(-1, 2)
+    pairs = np.moveaxis(np.indices((graph.entities, graph.relations)), 0, -1).reshape(-1, 2)
     answers = graph.index.tails(pairs[:, 0], pairs[:, 1])
     assert len(answers) == len(pairs)
     for query, (h, r) in enumerate(pairs.tolist()):
@@ -70,11 +70,22 @@ def test_tails_are_the_sets_tails(graph):
 
 @over_graphs
 def test_heads_are_the_sets_heads(graph):
-    pairs = np.stack(np.indices((graph.relations, graph.entities)), -1).reshape(-1, 2)
+    pairs = np.moveaxis(np.indices((graph.relations, graph.entities)), 0, -1).reshape(-1, 2)
     answers = graph.index.heads(pairs[:, 0], pairs[:, 1])
     assert len(answers) == len(pairs)
     for query, (r, t) in enumerate(pairs.tolist()):
         assert answers[query].tolist() == sorted({h for h, a, b in graph.triples if (a, b) == (r, t)})
+
+
+@over_graphs
+def test_what_is_around_an_entity(graph):
+    """Every known triple that it is in, once; those first in which it is the head."""
+    for entity in range(graph.entities):
+        found = [tuple(triple) for triple in graph.index.around(entity).tolist()]
+        as_head = sorted(triple for triple in set(graph.triples) if triple[0] == entity)
+        as_tail = sorted(triple for triple in set(graph.triples) if triple[2] == entity != triple[0])
+        assert found[: len(as_head)] == as_head
+        assert sorted(found[len(as_head) :]) == as_tail
 
 
 @over_graphs

@@ -20,9 +20,11 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import capse
+from capse.experiments.recipe import Recipe
 from capse.experiments.search.fit import fit_search
-from capse.search.documents import Documents
-from capse.search.log import IMPRESSIONS, RESULTS, SearchLog
+from capse.experiments.search.recipe import SearchRecipe
+from capse.search.logs.documents import Documents
+from capse.search.logs.search_log import IMPRESSIONS, RESULTS, SearchLog
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 FLAGS = [
@@ -54,9 +56,9 @@ def find_chromium() -> str | None:
 def train_graph_run(folder: Path, *, quick: bool = False) -> Path:
     """CapsE from TransE on the embedded graph, as the demo has it or for fewer epochs, with probabilities."""
     first, second = (["training.epochs=20"], ["training.epochs=5"]) if quick else ([], [])
-    capse.fit("countries", "demo-transe", out=folder / "transe", overrides=first)
+    capse.fit("countries", Recipe.resolve("demo-transe", overrides=first), out=folder / "transe")
     start = f"start.run={folder / 'transe'}"
-    capse.fit("countries", "demo-capse", out=folder / "capse", overrides=[start, *second]).calibrate()
+    capse.fit("countries", Recipe.resolve("demo-capse", overrides=[start, *second]), out=folder / "capse").calibrate()
     return folder / "capse"
 
 
@@ -100,7 +102,7 @@ def train_search_run(folder: Path, *, quick: bool = False) -> Path:
     """CapsE on topics of the texts."""
     epochs = 3 if quick else 20
     settings = ["vectors.source=topics", "vectors.topics=4", "model.filters=8", f"training.epochs={epochs}"]
-    fit_search(search_log(), method="capse", out=folder, overrides=settings)
+    fit_search(search_log(), SearchRecipe.resolve(model="capse", overrides=settings), out=folder)
     return folder
 
 
@@ -117,7 +119,7 @@ def serving(*runs: Path, folder: Path, options: tuple[str, ...] = ()) -> Iterato
     command = [
         sys.executable,
         "-m",
-        "capse.cli",
+        "capse",
         "serve",
         *map(str, runs),
         "--port",

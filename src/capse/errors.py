@@ -10,6 +10,7 @@ CapseError                 something the user can put right; the command line pr
 ├── EventError             an event that cannot be stored
 │   └── EventConflictError an event's id that stands for another event already
 ├── DownloadError          a dataset could not be fetched, or is not what it should be
+├── ExtensionError         another package registers something that cannot be used
 └── MissingExtraError      an optional dependency is needed and absent
 """
 
@@ -102,3 +103,7 @@ class MissingExtraError(CapseError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional dependency that is not installed", f"pip install 'capse[{extra}]'")
+
+
+class ExtensionError(CapseError):
+    """Another package registers something through an entry point that cannot be used."""

@@ -34,7 +34,7 @@ class Answers:
 
 
 class TripleIndex:
-    """Known triples, sorted, so that whole arrays of questions are answered by binary search.
+    """Known triples, sorted, so that whole arrays of queries are answered by binary search.
 
     >>> index = TripleIndex(np.array([[0, 0, 1], [0, 0, 2], [3, 1, 1]]), entities=4, relations=2)
     >>> index.contains(np.array([0, 1]), np.array([0, 0]), np.array([2, 2]))

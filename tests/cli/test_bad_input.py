@@ -15,8 +15,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from capse.cli import main
-from capse.experiments.fit import Listener, fit
+from capse.experiments.engine import Listener
+from capse.experiments.fit import fit
+from capse.experiments.recipe import Recipe
+from capse.runs.manifest import write_manifest
 from capse.runs.tensors import FORMAT, save_tensors
 
 GOOD = "".join(f"a{i}\tlikes\tb{i % 3}\n" for i in range(20))
@@ -30,7 +32,7 @@ def originals(tmp_path_factory):
     (folder / "data").mkdir()
     (folder / "data" / "train.tsv").write_text(GOOD)
     (folder / "data" / "test.tsv").write_text("a0\tlikes\tb1\n")
-    fit(folder / "data", model="transe", out=folder / "run", overrides=SMALL)
+    fit(folder / "data", Recipe.resolve(model="transe", overrides=SMALL), out=folder / "run")
 
     class Stop(Listener):
         def step(self, report):
@@ -38,7 +40,7 @@ def originals(tmp_path_factory):
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(folder / "data", model="transe", out=folder / "stopped", overrides=SMALL, listener=Stop())
+        fit(folder / "data", Recipe.resolve(model="transe", overrides=SMALL), out=folder / "stopped", listener=Stop())
     return folder
 
 
@@ -97,6 +99,7 @@ def replace_model(tensors=None, metadata=None):
             save_tensors(model, tensors(load_file(model)), {})
         else:
             save_file(load_file(model), model, {"capse": json.dumps(metadata)})
+        write_manifest(run)
 
     return spoil
 
@@ -150,7 +153,7 @@ CASES = {
     ),
     "a device that is not there": (
         train_with("--model", "transe", "--set", "training.device=tpu"),
-        "there is no device 'tpu' here: use",
+        "there is no device 'tpu' here: choose cpu",
     ),
     "a run to start from that is not there": (
         train_with("--model", "transe", "--set", "start.run=nowhere"),
@@ -200,7 +203,7 @@ CASES = {
     "no run": (with_run(lambda run: None, "evaluate", run="nowhere"), "there is no run in nowhere: train one"),
     "not a run": (with_run(lambda run: None, "evaluate", run="data"), "data is not a run: it has no recipe.yaml"),
     "a cut model": (with_run(cut("model.safetensors"), "evaluate"), "run/model.safetensors is damaged"),
-    "a flipped bit": (with_run(flip, *ASK), "run/model.safetensors is damaged: its numbers are not those"),
+    "a flipped bit": (with_run(flip, *ASK), "run/model.safetensors is damaged: it is not what was written"),
     "a model of another version": (
         with_run(replace_model(metadata={"format": FORMAT + 1}), "evaluate"),
         f"run/model.safetensors has format {FORMAT + 1}, this capse reads format {FORMAT}: train it again, or use",
@@ -211,7 +214,7 @@ CASES = {
     ),
     "a pickle": (
         with_run(lambda run: torch.save({"x": torch.ones(1)}, run / "model.safetensors"), *ASK),
-        "run/model.safetensors is damaged or not a capse file",
+        "run/model.safetensors is damaged: it is not what was written",
     ),
     "NaN in a model": (
         with_run(replace_model(lambda t: t | {"entities": t["entities"] * float("nan")}), *ASK),
@@ -223,7 +226,7 @@ CASES = {
     ),
     "a damaged vocabulary": (
         with_run(cut("vocabulary/entities.parquet"), *ASK),
-        "run/vocabulary/entities.parquet: not a readable vocabulary: restore",
+        "run/vocabulary/entities.parquet is damaged: it is not what was written: restore",
     ),
     "a damaged recipe": (with_run(cut("recipe.yaml", 9), *ASK), "run/recipe.yaml"),
     "an unknown relation": (
@@ -242,14 +245,12 @@ def listing(folder):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_one_line_and_nothing_written(work, capsys, case):
+def test_one_line_and_nothing_written(work, run_command, case):
     (spoil, arguments), message = CASES[case]
     spoil()
     before = listing(work)
-    with pytest.raises(SystemExit) as exit:
-        main(arguments)
-    output, errors = capsys.readouterr()
-    assert exit.value.code == 2, errors
+    status, output, errors = run_command(*arguments)
+    assert status == 2, errors
     (line,) = errors.splitlines()
     assert line.startswith("error: ")
     assert message in line
@@ -259,7 +260,7 @@ def test_one_line_and_nothing_written(work, capsys, case):
 
 def command(*arguments, **options):
     return subprocess.run(
-        [sys.executable, "-m", "capse.cli", *arguments],
+        [sys.executable, "-m", "capse", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from capse.cli.data import app
 from capse.errors import CapseError, SettingsError
-from capse.graph import load_graph
+from capse.graph.dataset import load_graph
 
 ROWS = [(f"e{i}", f"r{i % 2}", f"e{(i * 3 + 1) % 10}") for i in range(10)] + [
     (f"e{i}", "r0", f"e{(i + 2) % 10}") for i in range(10)
@@ -132,3 +132,43 @@ def test_get(tmp_path):
     assert (folder / "train.tsv").exists()
     assert run("get", "countries", "--out", tmp_path / "copy").strip() == str(tmp_path / "copy")
     assert (tmp_path / "copy" / "train.tsv").read_bytes() == (folder / "train.tsv").read_bytes()
+
+
+def test_import_keeps_splits_that_the_ends_of_names_say(tmp_path):
+    for split, rows in (("train", ROWS[:10]), ("test", ROWS[10:])):
+        (tmp_path / f"umls_{split}.txt").write_text("".join("\t".join(row) + "\n" for row in rows))
+    text = run("import", tmp_path / "umls_train.txt", tmp_path / "umls_test.txt", "--out", tmp_path / "out")
+    assert "train / valid / test: 10 / 0 / 10 (as given)" in text
+
+
+def test_import_reads_the_layout_that_is_named(tmp_path, run_command):
+    rows = "".join(f"{tail} | {head} | {relation}\n" for head, relation, tail in ROWS)
+    path = tmp_path / "facts.dat"
+    path.write_text("% notes\nWen | Wer | Wie\n" + rows, encoding="utf-16")
+    status, output, errors = run_command(
+        *("data", "import", path, "--out", tmp_path / "out", "--delimiter", "|", "--columns", "Wer,Wie,Wen"),
+        *("--trim", "--comment", "%", "--encoding", "utf-16"),
+    )
+    assert status == 0, errors
+    assert "10 entities, 2 relations" in output
+    assert f"the first line names the columns: {path}: Wen, Wer, Wie" in errors
+
+
+def test_import_says_which_first_line_is_a_header(tmp_path, run_command):
+    path = tmp_path / "facts.csv"
+    path.write_text("Source;Edge;Target\n" + "".join(";".join(row) + "\n" for row in ROWS))
+    status, output, errors = run_command("data", "import", path, "--out", tmp_path / "out")
+    assert status == 0
+    assert "10 entities, 2 relations" in output
+    assert f"the first line names the columns: {path}: Source, Edge, Target" in errors
+
+
+def test_import_says_that_graph_names_and_ambiguous_local_names_are_left_out(tmp_path):
+    path = tmp_path / "facts.nq"
+    path.write_text(
+        "<http://x/Foo_Bar> <http://x/r> <http://x/b> <http://x/graph> .\n<http://x/b> <http://x/r> <http://y/b> .\n"
+    )
+    text = run("import", path, "--out", tmp_path / "out", "--valid", 0, "--test", 0, "--local-names")
+    assert "statements whose graph's name was left out: 1\n" in text
+    assert "IRIs that stay labels, as others have the same local name: 2\n" in text
+    assert load_graph(tmp_path / "out").entities.labels == ["Foo Bar", "http://x/b", "http://y/b"]

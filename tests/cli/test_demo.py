@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from capse.cli import demo
 from capse.errors import RunError
 from capse.experiments.fit import fit
-from capse.experiments.recipe import load_recipe
+from capse.experiments.recipe import Recipe
 from capse.graph.dataset import load_graph
 from capse.reports.examples import draw_questions
 
@@ -31,7 +31,7 @@ def quick(monkeypatch, tmp_path):
         options = ["model.dim=6", "training.epochs=2", "validation.triples=20"]
         options += ["model.filters=3", "model.capsule_dim=2"] if name == "capse" else []
         path = tmp_path / f"{name}.yaml"
-        path.write_text(load_recipe(f"demo-{name}", overrides=options).to_yaml())
+        path.write_text(Recipe.resolve(f"demo-{name}", overrides=options).to_yaml())
         monkeypatch.setitem(demo.RECIPES, name, str(path))
 
 
@@ -66,7 +66,7 @@ def test_demo_again_uses_what_is_there(quick, tmp_path):
 
 def test_demo_does_not_touch_a_run_of_another_recipe(quick, tmp_path):
     out = tmp_path / "demo"
-    fit("countries", "demo-transe", out=out / "transe", overrides=["training.epochs=0"])
+    fit("countries", Recipe.resolve("demo-transe", overrides=["training.epochs=0"]), out=out / "transe")
     with pytest.raises(RunError, match="begun with other settings"):
         command(out)
 
@@ -78,7 +78,7 @@ def test_stopping_is_quiet_and_going_on_works(quick, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("capse.experiments.fit.Trainer.run", interrupted)
+        patched.setattr("capse.training.loop.Trainer.run", interrupted)
         result = CliRunner().invoke(demo.app, ["--out", str(out)])
     assert result.exit_code == 130
     assert "the same command goes on" in result.stderr

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 import torch
 
-from capse.cli import main
 from capse.experiments.fit import fit
-from capse.graph.predictor import LinkPredictor
+from capse.experiments.recipe import Recipe
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.writing import save_graph
 
 POLICIES = ["optimistic", "realistic", "pessimistic", "expected"]
@@ -20,21 +21,14 @@ METRICS = ["mr", "mrr", "hits@1", "hits@3", "hits@10"]
 def run(planted, tmp_path_factory):
     path = tmp_path_factory.mktemp("evaluate") / "run"
     options = ["model.dim=8", "training.epochs=20", "training.device=cpu", "training.learning_rate=0.01"]
-    fit(planted, model="transe", out=path, overrides=options)
+    fit(planted, Recipe.resolve(model="transe", overrides=options), out=path)
     return path
 
 
 @pytest.fixture
-def capse(run, capsys):
-    """Runs ``capse evaluate RUN ...`` and gives its exit status, standard output and standard error."""
-
-    def call(*arguments, folder=run):
-        with pytest.raises(SystemExit) as exit:
-            main(["evaluate", str(folder), "--device", "cpu", *map(str, arguments)])
-        output, errors = capsys.readouterr()
-        return exit.value.code or 0, output, errors
-
-    return call
+def capse(run, run_command):
+    """Runs ``capse evaluate RUN ...``."""
+    return partial(run_command, "evaluate", run, "--device", "cpu")
 
 
 def test_json_has_the_promised_keys(capse):
@@ -87,13 +81,16 @@ def test_people_see_every_tie_policy(capse):
     assert all(name in output for name in ("MRR", "Hits@10", "head", "tail", "95 % bootstrap interval"))
 
 
-def test_ties_are_pointed_out_in_words(capse, planted, tmp_path):
+def test_ties_are_pointed_out_in_words(run_command, planted, tmp_path):
     """A model that scores everything alike is perfect if ties count for it."""
-    predictor = fit(planted, model="distmult", out=tmp_path / "run", overrides=["training.epochs=0", "model.dim=4"])
+    predictor = fit(
+        planted, Recipe.resolve(model="distmult", overrides=["training.epochs=0", "model.dim=4"]), out=tmp_path / "run"
+    )
     with torch.no_grad():
         predictor.model.relations.zero_()
-    predictor.save(predictor.folder)
-    status, output, errors = capse("--json", folder=tmp_path / "run")
+    assert predictor.folder
+    predictor.save_weights(predictor.folder)
+    status, output, errors = run_command("evaluate", tmp_path / "run", "--device", "cpu", "--json")
     found = json.loads(output)["metrics"]["both"]
     assert status == 0
     assert (found["optimistic"]["mrr"], found["optimistic"]["mr"]) == (1, 1)

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 import capse
-from capse.cli import main
+from capse.experiments.recipe import Recipe
 
 
 @pytest.fixture(scope="module")
 def run(planted, tmp_path_factory):
     folder = tmp_path_factory.mktemp("explain") / "run"
-    capse.fit(planted, "demo-transe", out=folder, overrides=["training.epochs=1"])
+    capse.fit(planted, Recipe.resolve("demo-transe", overrides=["training.epochs=1"]), out=folder)
     return folder
 
 
 @pytest.fixture
-def explain(run, capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["explain", str(run), "--device", "cpu", *map(str, arguments)])
-        output, errors = capsys.readouterr()
-        return exit.value.code or 0, output, errors
-
-    return call
+def explain(run, run_command):
+    """Runs ``capse explain RUN ...``."""
+    return partial(run_command, "explain", run, "--device", "cpu")
 
 
 def test_people_read_lines(explain):
@@ -41,7 +37,7 @@ def test_people_read_lines(explain):
 
 def test_json_is_the_explanation(explain, run):
     status, output, _ = explain("--head", "town 01", "--relation", "lies in", "--tail", "region 2", "--json")
-    expected = capse.load(run, "cpu").explain(head="town 01", relation="lies in", tail="region 2")
+    expected = capse.LinkPredictor.load(run, "cpu").explain(head="town 01", relation="lies in", tail="region 2")
     assert (status, json.loads(output)) == (0, expected.to_json())
 
 

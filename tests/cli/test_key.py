@@ -6,29 +6,23 @@ import json
 
 import pytest
 
-from capse.cli import main
 from capse.service.store import Store
 
 
 @pytest.fixture
-def key(tmp_path, monkeypatch, capsys):
-    """Run `capse key ...` in an empty folder; returns exit status, output and error."""
+def key(tmp_path, monkeypatch, run_command):
+    """Runs ``capse key ...`` in an empty folder."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            main(["key", *arguments, "--db", "capse.db"])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return run
+    return lambda *arguments: run_command("key", *arguments, "--db", "capse.db")
 
 
 def test_a_key_is_made_listed_and_revoked(key):
     status, plaintext, _ = key("add", "web", "--scope", "rerank", "--scope", "events", "--per-minute", "60")
     assert status == 0
     with Store.open("capse.db") as store:
-        assert store.find_key(plaintext.strip()).scopes == ("rerank", "events")
+        key_found = store.find_key(plaintext.strip())
+        assert key_found
+        assert key_found.scopes == ("rerank", "events")
     key("add", "ada's phone", "--scope", "events", "--user", "ada")
     assert key("list")[1].splitlines() == [
         "web\tvalid\trerank,events\t60/min\tany user",

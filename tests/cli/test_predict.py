@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pyarrow.parquet as pq
 import pytest
 import torch
 
-from capse.cli import main
+from capse import DistMult
 from capse.graph.dataset import Graph
-from capse.graph.predictor import LinkPredictor, save_run_graph
+from capse.graph.link_prediction.predictor import LinkPredictor, save_run_graph
 from capse.graph.vocabulary import Vocabulary
-from capse.models import BilinearSettings, build_model
+from capse.models import build_model
 from capse.runs.atomic import write_text
 from capse.runs.folder import RunFolder
 
@@ -27,28 +28,21 @@ def run(tmp_path):
     labelled = Graph.from_triples([*facts[::2], *others], facts[1::2], name="small")
     entities = Vocabulary(labelled.entities.labels, [f"[Person] {i}" for i in range(ALL)], "entity")
     graph = Graph("small", entities, labelled.relations, labelled.train, labelled.valid, labelled.test)
-    model = build_model("distmult", BilinearSettings(dim=1), ALL, 2)
+    model = build_model(DistMult(dim=1), ALL, 2)
     with torch.no_grad():
         model.entities[:, 0] = torch.cat([4 - torch.arange(GOOD) / 8, 1 - torch.arange(ALL - GOOD) / 32])
         model.relations.fill_(1)
     folder = RunFolder(tmp_path / "run")
     save_run_graph(folder, graph)
     write_text(folder.recipe, "data: small\nmodel: {name: distmult, dim: 1}\n")
-    LinkPredictor(model, graph).save(folder)
+    LinkPredictor(model, graph).save_weights(folder)
     return folder
 
 
 @pytest.fixture
-def capse(run, capsys):
-    """Runs ``capse predict RUN ...`` and gives its exit status, standard output and standard error."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["predict", str(run.path), "--device", "cpu", *map(str, arguments)])
-        output, errors = capsys.readouterr()
-        return exit.value.code or 0, output, errors
-
-    return call
+def capse(run, run_command):
+    """Runs ``capse predict RUN ...``."""
+    return partial(run_command, "predict", run.path, "--device", "cpu")
 
 
 def test_json_has_the_promised_keys(capse):
@@ -145,13 +139,12 @@ def test_mistakes_are_said_in_one_line(capse, arguments, message, tmp_path, monk
     assert errors.count("\n") == 1
 
 
-def test_a_run_without_validation_triples_cannot_be_calibrated(tmp_path, capsys):
+def test_a_run_without_validation_triples_cannot_be_calibrated(tmp_path, run_command):
     graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], name="bare")
     folder = RunFolder(tmp_path / "bare")
     save_run_graph(folder, graph)
     write_text(folder.recipe, "model: {name: distmult, dim: 8}\n")
-    LinkPredictor(build_model("distmult", BilinearSettings(dim=8), 3, 1), graph).save(folder)
-    with pytest.raises(SystemExit) as exit:
-        main(["predict", str(folder.path), "--calibrate"])
-    assert exit.value.code == 2
-    assert "0 validation triples" in capsys.readouterr().err
+    LinkPredictor(build_model(DistMult(dim=8), 3, 1), graph).save_weights(folder)
+    status, _, errors = run_command("predict", folder.path, "--calibrate")
+    assert status == 2
+    assert "0 validation triples" in errors

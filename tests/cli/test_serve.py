@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from capse.cli import main
 from capse.experiments.fit import fit
+from capse.experiments.recipe import Recipe
 
 
 @pytest.fixture(scope="module")
@@ -17,25 +17,23 @@ def run(tmp_path_factory):
     (folder / "data").mkdir()
     (folder / "data" / "train.tsv").write_text("".join(f"a{i}\tlikes\tb{i % 3}\n" for i in range(20)))
     overrides = ["model.dim=4", "training.epochs=0", "training.device=cpu"]
-    fit(folder / "data", model="transe", out=folder / "run", overrides=overrides)
+    fit(folder / "data", Recipe.resolve(model="transe", overrides=overrides), out=folder / "run")
     return folder / "run"
 
 
-def refused(capsys, *arguments):
-    with pytest.raises(SystemExit) as exit:
-        main(["serve", *map(str, arguments)])
-    output, errors = capsys.readouterr()
-    assert (exit.value.code, output) == (2, "")
+def refused(run_command, *arguments):
+    status, output, errors = run_command("serve", *arguments)
+    assert (status, output) == (2, "")
     (line,) = errors.splitlines()
     return line
 
 
-def test_a_port_in_use(run, capsys):
+def test_a_port_in_use(run, run_command):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        line = refused(capsys, run, "--port", port)
+        line = refused(run_command, run, "--port", port)
     assert line == (
         f"error: cannot listen on 127.0.0.1 port {port} (Address already in use): choose another with --port"
     )
@@ -55,19 +53,19 @@ def test_a_port_in_use(run, capsys):
         (["--require-keys", "--port", "0", "--db", "mysql://x"], "there is no support for mysql"),
     ],
 )
-def test_options_that_make_no_sense(run, capsys, tmp_path, monkeypatch, options, says):
+def test_options_that_make_no_sense(run, run_command, tmp_path, monkeypatch, options, says):
     monkeypatch.chdir(tmp_path)
-    assert says in refused(capsys, run, *options)
+    assert says in refused(run_command, run, *options)
 
 
-def test_runs_that_cannot_be_served(run, capsys, tmp_path):
-    assert "there is no run in" in refused(capsys, tmp_path / "nowhere", "--port", 0)
-    assert "is not a run" in refused(capsys, tmp_path, "--port", 0)
-    assert "is a second graph run" in refused(capsys, run, run, "--port", 0)
-    assert "there is no run in" in refused(capsys, tmp_path / "nowhere", "--port", 0, "--workers", 2)
+def test_runs_that_cannot_be_served(run, run_command, tmp_path):
+    assert "there is no run in" in refused(run_command, tmp_path / "nowhere", "--port", 0)
+    assert "is not a run" in refused(run_command, tmp_path, "--port", 0)
+    assert "is a second graph run" in refused(run_command, run, run, "--port", 0)
+    assert "there is no run in" in refused(run_command, tmp_path / "nowhere", "--port", 0, "--workers", 2)
 
 
-def test_without_its_dependencies(run, capsys, monkeypatch):
+def test_without_its_dependencies(run, run_command, monkeypatch):
     plain = builtins.__import__
 
     def without(name, *arguments, **options):
@@ -76,4 +74,4 @@ def test_without_its_dependencies(run, capsys, monkeypatch):
         return plain(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    assert refused(capsys, run).endswith("not installed: pip install 'capse[service]'")
+    assert refused(run_command, run).endswith("not installed: pip install 'capse[service]'")

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 import yaml
 
-from capse.cli import main
-from capse.experiments.fit import Listener, fit
+from capse.experiments.engine import Listener
+from capse.experiments.fit import fit
+from capse.experiments.recipe import Recipe
 from capse.graph.writing import save_graph
 from capse.runs.folder import RunFolder
 
@@ -35,16 +37,9 @@ def data(planted, tmp_path):
 
 
 @pytest.fixture
-def capse(capsys):
-    """Runs ``capse train ...`` and gives its exit status, standard output and standard error."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["train", *map(str, arguments)])
-        output, errors = capsys.readouterr()
-        return exit.value.code or 0, output, errors
-
-    return call
+def capse(run_command):
+    """Runs ``capse train ...``."""
+    return partial(run_command, "train")
 
 
 def test_the_answer_is_the_folder_and_the_rest_is_progress(capse, data, tmp_path):
@@ -85,7 +80,7 @@ def test_a_bare_resume_knows_everything_from_the_run(capse, data, planted, tmp_p
     for out in ("whole", "run"):
         listener = Stop() if out == "run" else None
         try:
-            fit(planted, model="transe", out=tmp_path / out, overrides=QUICK, listener=listener)
+            fit(planted, Recipe.resolve(model="transe", overrides=QUICK), out=tmp_path / out, listener=listener)
         except KeyboardInterrupt:
             assert out == "run"
     assert capse("--out", tmp_path / "run")[0] == 2  # not without --resume
@@ -106,7 +101,7 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_ends_with_the_same_bits(capse, da
     options = sets(*QUICK, "training.epochs=150", "validation.every=50")
     command = ["--data", str(data), "--model", "transe", *options]
     process = subprocess.Popen(
-        [sys.executable, "-m", "capse.cli", "train", *command, "--out", str(out)],
+        [sys.executable, "-m", "capse", "train", *command, "--out", str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

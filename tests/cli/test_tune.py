@@ -13,14 +13,15 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
-from capse.cli import main
 from capse.experiments import workers
 from capse.experiments.fit import fit
+from capse.experiments.recipe import Recipe
 from capse.experiments.study import StudyFolder
 from capse.experiments.tune import StudyListener, tune
 from capse.graph.writing import save_graph
@@ -50,22 +51,15 @@ def work(planted, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def capse(capsys):
-    """Runs ``capse tune ...`` and gives its exit status, standard output and standard error."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["tune", *map(str, arguments)])
-        output, errors = capsys.readouterr()
-        return exit.value.code or 0, output, errors
-
-    return call
+def capse(run_command):
+    """Runs ``capse tune ...``."""
+    return partial(run_command, "tune")
 
 
 def start(*arguments):
     """``capse tune ...`` in a process."""
     return subprocess.Popen(
-        [sys.executable, "-m", "capse.cli", "tune", *arguments],
+        [sys.executable, "-m", "capse", "tune", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -115,16 +109,14 @@ def test_the_answer_is_a_table_and_the_rest_is_progress(capse, work):
     assert re.search(r"^trial 3: training.learning_rate=0.01, training.seed=1: mrr 0\.\d{4}", errors, re.MULTILINE)
 
 
-def test_json_and_the_best_recipe_that_train_takes(capse, work):
+def test_json_and_the_best_recipe_that_train_takes(capse, run_command, work):
     status, output, _ = capse("quick.yaml", "--data", "planted", "--out", "study", "--json")
     first, *rest = json.loads(output)
     assert status == 0
     assert list(first) == ["trial", "settings", "metric", "value", "epochs", "best_epoch", "seconds", "run"]
     assert first["run"] == f"study/trials/00{first['trial']}"
     assert first["value"] == max(row["value"] for row in (first, *rest))
-    with pytest.raises(SystemExit) as exit:
-        main(["train", "study/best.yaml", "--out", "again"])  # it names its data
-    assert not exit.value.code
+    assert run_command("train", "study/best.yaml", "--out", "again")[0] == 0  # it names its data
     assert RunFolder("again").model.read_bytes() == RunFolder(first["run"]).model.read_bytes()
 
 
@@ -298,8 +290,8 @@ def test_two_processes_share_one_grid(work):
 @contextmanager
 def postgresql(folder):
     """A server of our own, by a user that is not root: PostgreSQL refuses that one."""
-    programs = [shutil.which(name) for name in ("initdb", "postgres")]
-    if not all(programs):
+    initdb, postgres = shutil.which("initdb"), shutil.which("postgres")
+    if not initdb or not postgres:
         pytest.skip("PostgreSQL is not installed")
     user = None
     if os.getuid() == 0:
@@ -311,22 +303,21 @@ def postgresql(folder):
             os.chmod(path, 0o755)
         os.chown(folder, user.pw_uid, user.pw_gid)
     options = {"user": user.pw_uid, "group": user.pw_gid} if user else {}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, **options}
-    subprocess.run([programs[0], "-D", folder / "db", "-U", "capse", "-A", "trust"], check=True, **quiet)
-    server = subprocess.Popen([programs[1], "-D", folder / "db", "-p", str(port), "-k", folder], **quiet)
+    subprocess.run([initdb, "-D", folder / "db", "-U", "capse", "-A", "trust"], check=True, **quiet)
+    server = subprocess.Popen([postgres, "-D", folder / "db", "-k", folder, "-c", "listen_addresses="], **quiet)
     try:
         import psycopg
 
-        for _ in range(100):
+        def answers():
             try:
-                psycopg.connect(f"postgresql://capse@127.0.0.1:{port}/postgres").close()
-                break
+                psycopg.connect(f"postgresql://capse@/postgres?host={folder}").close()
             except psycopg.OperationalError:
-                time.sleep(0.2)
-        yield f"postgresql://capse:secret@127.0.0.1:{port}/postgres"
+                return False
+            return True
+
+        wait_for(answers, server, 20)
+        yield f"postgresql://capse:secret@/postgres?host={folder}"
     finally:
         server.terminate()
         server.wait()
@@ -403,7 +394,7 @@ def test_bad_input_is_one_line_and_nothing_written(capse, work, case):
 
 
 def test_a_start_that_fits_no_trial_is_refused_before_the_first(capse, work, planted):
-    fit(planted, model="transe", out="start", overrides=["model.dim=3", "training.epochs=0"])
+    fit(planted, Recipe.resolve(model="transe", overrides=["model.dim=3", "training.epochs=0"]), out="start")
     status, _, errors = capse("quick.yaml", "--data", "planted", "--out", "study", "--set", "start.run=start")
     assert (status, errors) == (2, "error: model.dim is 4, and 3 in start: give both the same model.dim\n")
     assert not Path("study").exists()

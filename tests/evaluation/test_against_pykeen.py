@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -75,15 +76,16 @@ def test_ranks(scored, known, column):
 def test_metrics(scored, known):
     triples, scores = scored
     evaluator = RankBasedEvaluator(filtered=True)
-    ranks = {}
-    for side, column in (("head", HEAD), ("tail", TAIL)):
+    ranks: dict[str, Ranks] = {}
+    sides: list[tuple[Literal["head", "tail"], int]] = [("head", HEAD), ("tail", TAIL)]
+    for side, column in sides:
         true, filtered = their_scores(triples, scores[column], column, known)
         evaluator.process_scores_(torch.from_numpy(triples), side, filtered, true)
         ranks[side] = our_ranks(triples, scores[column], column, known)
     ranks["both"] = Ranks.concatenate([ranks["head"], ranks["tail"]])
     theirs = evaluator.finalize()
-    for side, of_side in ranks.items():
+    for name, of_side in ranks.items():
         for policy, metrics in summarize(of_side).items():
             for metric, value in metrics.items():
                 if policy != "expected":
-                    assert value == pytest.approx(theirs.get_metric(f"{side}.{policy}.{THEIR_NAMES[metric]}"), rel=1e-6)
+                    assert value == pytest.approx(theirs.get_metric(f"{name}.{policy}.{THEIR_NAMES[metric]}"), rel=1e-6)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from safetensors.torch import load_file
 
@@ -24,21 +22,6 @@ def small() -> Graph:
     return Graph.from_triples(
         [fact for i, fact in enumerate(facts) if i % 6 < 4], facts[4::6], facts[5::6], name="small"
     )
-
-
-@pytest.fixture(scope="session")
-def state_of():
-    """Everything that two equal runs must share: weights bit by bit, and metrics but for the clock."""
-
-    def state(path):
-        run = RunFolder(path)
-        clock = ("seconds", "examples_per_second")
-        metrics = [{k: v for k, v in record.items() if k not in clock} for record in run.read_metrics()]
-        results = json.loads(run.results.read_text())
-        kept = {key: results[key] for key in ("epochs", "best_epoch", "best_validation")}
-        return run.model.read_bytes(), metrics, kept
-
-    return state
 
 
 @pytest.fixture(scope="session")

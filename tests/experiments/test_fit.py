@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
+import os
 import shutil
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +16,16 @@ import yaml
 
 from capse.errors import CapseError, DataError, RunError, SettingsError, StorageError
 from capse.experiments import fit as fit_module
-from capse.experiments.fit import Listener, fit, parse_metric
-from capse.experiments.recipe import load_recipe
+from capse.experiments.engine import Listener
+from capse.experiments.fit import fit, parse_metric
+from capse.experiments.recipe import Recipe
 from capse.graph.dataset import Graph
-from capse.graph.predictor import LinkPredictor
-from capse.runs import atomic
+from capse.graph.link_prediction.predictor import LinkPredictor
+from capse.graph.link_prediction.ranking import rank_split
+from capse.models.transe import TransE
 from capse.runs.folder import RunFolder
+from capse.runs.manifest import write_manifest
+from capse.training.settings import Training
 from capse.triples import TripleIndex
 
 QUICK = [
@@ -61,9 +68,8 @@ def test_validation_filters_by_training_and_validation_triples_only(many_answers
     """A choice must not know the test set, not even which triples are in it."""
     predictor = fit(
         many_answers,
-        model="distmult",
+        Recipe.resolve(model="distmult", overrides=[*QUICK, "training.epochs=1", "validation.every=1"]),
         out=tmp_path / "run",
-        overrides=[*QUICK, "training.epochs=1", "validation.every=1"],
     )
     (record,) = RunFolder(tmp_path / "run").read_metrics()
     graph = many_answers
@@ -80,7 +86,7 @@ def test_validation_filters_by_training_and_validation_triples_only(many_answers
 @pytest.mark.parametrize("metric", ["mrr", "mr", "hits@3"])
 def test_the_epoch_that_is_kept_is_the_best_on_validation(many_answers, tmp_path, metric):
     options = [*LIVELY, f"validation.metric={metric}"]
-    fit(many_answers, model="distmult", out=tmp_path / "run", overrides=options)
+    fit(many_answers, Recipe.resolve(model="distmult", overrides=options), out=tmp_path / "run")
     run = RunFolder(tmp_path / "run")
     values = [record["validation"]["realistic"][metric] for record in run.read_metrics()]
     assert len(values) == 12
@@ -98,9 +104,8 @@ def test_the_epoch_that_is_kept_is_the_best_on_validation(many_answers, tmp_path
 def test_patience(many_answers, tmp_path):
     fit(
         many_answers,
-        model="distmult",
+        Recipe.resolve(model="distmult", overrides=[*LIVELY, "validation.patience=2", "training.epochs=100"]),
         out=tmp_path / "run",
-        overrides=[*LIVELY, "validation.patience=2", "training.epochs=100"],
     )
     values = [record["validation"]["realistic"]["mrr"] for record in RunFolder(tmp_path / "run").read_metrics()]
     best = values.index(max(values))
@@ -108,17 +113,16 @@ def test_patience(many_answers, tmp_path):
     assert json.loads(RunFolder(tmp_path / "run").results.read_text())["epochs"] == len(values)
 
 
-def test_a_sample_of_the_validation_set_is_the_same_at_every_look(many_answers, tmp_path, monkeypatch):
+def test_a_sample_of_the_validation_set_is_the_same_at_every_validation(many_answers, tmp_path, monkeypatch):
     seen = []
-    real = fit_module.rank_split
+    real = rank_split
     monkeypatch.setattr(
         fit_module, "rank_split", lambda model, triples, known: (seen.append(triples), real(model, triples, known))[1]
     )
     fit(
         many_answers,
-        model="distmult",
+        Recipe.resolve(model="distmult", overrides=[*LIVELY, "training.epochs=2", "validation.triples=4"]),
         out=tmp_path / "run",
-        overrides=[*LIVELY, "training.epochs=2", "validation.triples=4"],
     )
     first, second = seen
     assert len(first) == 4
@@ -127,11 +131,13 @@ def test_a_sample_of_the_validation_set_is_the_same_at_every_look(many_answers, 
 
 
 @pytest.mark.parametrize("options", [["validation.every=0"], []])
-def test_without_looks_the_last_epoch_is_kept(small, tmp_path, options):
+def test_without_validation_the_last_epoch_is_kept(small, tmp_path, options):
     graph = (
         small if options else Graph("bare", small.entities, small.relations, small.train, small.valid[:0], small.test)
     )
-    fit(graph, model="distmult", out=tmp_path / "run", overrides=[*QUICK, "training.epochs=3", *options])
+    fit(
+        graph, Recipe.resolve(model="distmult", overrides=[*QUICK, "training.epochs=3", *options]), out=tmp_path / "run"
+    )
     run = RunFolder(tmp_path / "run")
     assert not any("validation" in record for record in run.read_metrics())
     results = json.loads(run.results.read_text())
@@ -140,7 +146,7 @@ def test_without_looks_the_last_epoch_is_kept(small, tmp_path, options):
 
 
 def test_no_epochs_make_an_untrained_run_that_can_be_evaluated(small, tmp_path):
-    fit(small, model="capse", out=tmp_path / "run", overrides=[*QUICK, "training.epochs=0"])
+    fit(small, Recipe.resolve(model="capse", overrides=[*QUICK, "training.epochs=0"]), out=tmp_path / "run")
     predictor = LinkPredictor.load(tmp_path / "run", "cpu")
     assert predictor.evaluate("test").triples == 10
     assert RunFolder(tmp_path / "run").read_metrics() == []
@@ -163,18 +169,19 @@ def test_seeds_fix_every_bit_of_a_run(small, tmp_path, state_of, model):
     options = [*QUICK, "training.epochs=3", "validation.every=1", *sizes]
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         torch.rand(17)  # torch's own generator must not matter
-        fit(small, model=model, out=tmp_path / name, overrides=[*options, f"training.seed={seed}"])
+        fit(small, Recipe.resolve(model=model, overrides=[*options, f"training.seed={seed}"]), out=tmp_path / name)
     assert state_of(tmp_path / "a") == state_of(tmp_path / "b")
     assert state_of(tmp_path / "a")[0] != state_of(tmp_path / "c")[0]
 
 
 def test_a_run_folder_holds_what_is_needed_and_can_be_moved(small, tmp_path):
     options = [*QUICK, "training.epochs=2", "validation.every=1"]
-    trained = fit(small, model="capse", out=tmp_path / "first" / "run", overrides=options)
+    trained = fit(small, Recipe.resolve(model="capse", overrides=options), out=tmp_path / "first" / "run")
     shutil.move(tmp_path / "first" / "run", tmp_path / "moved")
     names = {path.name for path in (tmp_path / "moved").iterdir()}
     assert names == {
-        "recipe.yaml", "model.safetensors", "vocabulary", "graph", "metrics.jsonl", "results.json", "checkpoints"
+        "recipe.yaml", "model.safetensors", "manifest.json", "vocabulary", "graph", "metrics.jsonl", "results.json",
+        "checkpoints"
     }  # fmt: skip
     loaded = LinkPredictor.load(tmp_path / "moved", "cpu")
     assert loaded.graph.name == "small"
@@ -184,7 +191,7 @@ def test_a_run_folder_holds_what_is_needed_and_can_be_moved(small, tmp_path):
     assert loaded.score(triples) == trained.score(triples)
     assert loaded.evaluate("test").metrics == trained.evaluate("test").metrics
     resolved = yaml.safe_load((tmp_path / "moved" / "recipe.yaml").read_text())
-    assert resolved == load_recipe(model="capse", data="small", overrides=options).to_mapping()
+    assert resolved == Recipe.resolve(model="capse", data="small", overrides=options).to_mapping()
 
 
 def test_whoever_listens_hears_everything(small, tmp_path):
@@ -201,31 +208,31 @@ def test_whoever_listens_hears_everything(small, tmp_path):
             heard.append(record["epoch"])
 
     options = [*QUICK, "training.epochs=2"]
-    fit(small, model="distmult", out=tmp_path / "run", overrides=options, listener=Ear())
+    fit(small, Recipe.resolve(model="distmult", overrides=options), out=tmp_path / "run", listener=Ear())
     steps = [(1, 1, 3, 13), (1, 2, 3, 13), (1, 3, 3, 14)]
     assert heard == ["embeddings start at random", *steps, 1, *((2, *step[1:]) for step in steps), 2]
 
 
 def test_nothing_is_overwritten(small, tmp_path):
     options = [*QUICK, "training.epochs=1"]
-    fit(small, model="transe", out=tmp_path / "run", overrides=options)
+    fit(small, Recipe.resolve(model="transe", overrides=options), out=tmp_path / "run")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
     with pytest.raises(RunError, match=r"there is a run in .* already: continue it with --resume, or choose another"):
-        fit(small, model="transe", out=tmp_path / "run", overrides=options)
+        fit(small, Recipe.resolve(model="transe", overrides=options), out=tmp_path / "run")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     for resume in (False, True):
         with pytest.raises(RunError, match="is not empty and not a run"):
-            fit(small, model="transe", out=tmp_path / "mine", overrides=options, resume=resume)
+            fit(small, Recipe.resolve(model="transe", overrides=options), out=tmp_path / "mine", resume=resume)
     with pytest.raises(SettingsError, match="is a file"):
-        fit(small, model="transe", out=tmp_path / "mine" / "thesis.tex", overrides=options)
+        fit(small, Recipe.resolve(model="transe", overrides=options), out=tmp_path / "mine" / "thesis.tex")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
 
 
 def test_an_empty_folder_may_be_used(small, tmp_path):
     (tmp_path / "run").mkdir()
-    fit(small, model="transe", out=tmp_path / "run", overrides=[*QUICK, "training.epochs=0"])
+    fit(small, Recipe.resolve(model="transe", overrides=[*QUICK, "training.epochs=0"]), out=tmp_path / "run")
     assert LinkPredictor.load(tmp_path / "run").graph.name == "small"
 
 
@@ -242,20 +249,55 @@ def test_an_empty_folder_may_be_used(small, tmp_path):
 )
 def test_what_is_wrong_is_said_before_anything_is_written(small, tmp_path, options, message):
     with pytest.raises(CapseError) as error:
-        fit(small, model="transe", out=tmp_path / "run", overrides=[*QUICK, *options])
+        fit(small, Recipe.resolve(model="transe", overrides=[*QUICK, *options]), out=tmp_path / "run")
     assert message in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_recipe_and_options_beside_it_are_refused(small, tmp_path):
-    with pytest.raises(SettingsError, match="put them into the recipe"):
-        fit(small, load_recipe("transe"), out=tmp_path / "run", overrides=["training.epochs=1"])
+def test_settings_that_are_not_given_are_the_recipes(small, tmp_path):
+    shipped, training = Recipe.resolve("transe"), Training(epochs=1, device="cpu")
+    models: list[Any] = ["transe", shipped, shipped.model, TransE(dim=3)]
+    for number, model in enumerate(models):
+        run = fit(small, model, out=tmp_path / str(number), training=training)
+        stored = Recipe.from_mapping(RunFolder(tmp_path / str(number)).read_recipe())
+        assert (stored.loss, stored.validation) == (shipped.loss, shipped.validation)
+        assert stored.training == dataclasses.replace(shipped.training, epochs=1, device="cpu") != training
+        assert stored.model == dataclasses.replace(shipped.model, dim=3 if number == 3 else 100)
+        assert stored.model.dim == run.model.entities.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "sections", "message"),
+    [
+        ("transe", {"training": {"epochs": 1}}, r"training is {'epochs': 1}: give a capse.Training(...)"),
+        (TransE, {}, "give its settings, a recipe, or a recipe's name or file"),
+        ("transee", {}, "unknown recipe 'transee': did you mean 'transe"),
+    ],
+)
+def test_what_is_no_model_and_no_section_is_said_in_a_line(small, tmp_path, model, sections, message):
+    with pytest.raises(CapseError) as error:
+        fit(small, model, out=tmp_path / "run", **sections)
+    assert message in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_a_folder_is_kept_by_saving_it(small, tmp_path):
+    run = fit(small, TransE(dim=3), training=Training(epochs=1, device="cpu"))
+    folder = run.folder.path
+    assert folder.is_dir()
+    run.save(tmp_path / "kept")
+    kept = LinkPredictor.load(tmp_path / "kept", "cpu")
+    assert kept.score([("e01", "next", "e02")]) == run.score([("e01", "next", "e02")])
+    del run
+    assert not folder.exists()
+    with pytest.raises(CapseError, match="exists and is not an empty folder"):
+        kept.save(tmp_path / "kept")
 
 
 @pytest.mark.parametrize("call", range(1, 6))  # the graph, two vocabularies, the recipe, and the folder itself
 def test_a_disk_that_fills_up_while_the_folder_is_made_leaves_nothing(small, tmp_path, monkeypatch, call):
     calls = []
-    real = atomic.os.replace
+    real = os.replace
 
     def replace(*arguments):
         calls.append(arguments)
@@ -263,19 +305,24 @@ def test_a_disk_that_fills_up_while_the_folder_is_made_leaves_nothing(small, tmp
             raise OSError(errno.ENOSPC, "No space left on device")
         real(*arguments)
 
-    monkeypatch.setattr(atomic.os, "replace", replace)
+    monkeypatch.setattr(os, "replace", replace)
     try:
         with pytest.raises(StorageError, match="No space left on device"):
-            fit(small, model="transe", out=tmp_path / "run", overrides=[*QUICK, "training.epochs=1"])
+            fit(small, Recipe.resolve(model="transe", overrides=[*QUICK, "training.epochs=1"]), out=tmp_path / "run")
     finally:
         monkeypatch.undo()
     assert list(tmp_path.iterdir()) == []
-    fit(small, model="transe", out=tmp_path / "run", overrides=[*QUICK, "training.epochs=1"], resume=True)
+    fit(
+        small,
+        Recipe.resolve(model="transe", overrides=[*QUICK, "training.epochs=1"]),
+        out=tmp_path / "run",
+        resume=True,
+    )
 
 
 def test_a_disk_that_fills_up_during_training_can_be_cleared_and_gone_on_from(small, tmp_path, monkeypatch, state_of):
     options = [*QUICK, "training.epochs=3", "training.checkpoint_seconds=0"]
-    fit(small, model="transe", out=tmp_path / "whole", overrides=options)
+    fit(small, Recipe.resolve(model="transe", overrides=options), out=tmp_path / "whole")
     calls = []
 
     def write_bytes(path, content):
@@ -287,9 +334,9 @@ def test_a_disk_that_fills_up_during_training_can_be_cleared_and_gone_on_from(sm
 
     monkeypatch.setattr("capse.runs.tensors.Path.write_bytes", write_bytes)
     with pytest.raises(StorageError, match=r"cannot write .*last\.safetensors \(No space left on device\)"):
-        fit(small, model="transe", out=tmp_path / "run", overrides=options)
+        fit(small, Recipe.resolve(model="transe", overrides=options), out=tmp_path / "run")
     monkeypatch.undo()
-    fit(small, model="transe", out=tmp_path / "run", overrides=options, resume=True)
+    fit(small, Recipe.resolve(model="transe", overrides=options), out=tmp_path / "run", resume=True)
     assert state_of(tmp_path / "run") == state_of(tmp_path / "whole")
 
 
@@ -310,8 +357,9 @@ def test_a_disk_that_fills_up_during_training_can_be_cleared_and_gone_on_from(sm
     ],
 )
 def test_a_damaged_run_says_so(small, tmp_path, damage, message):
-    fit(small, model="transe", out=tmp_path / "run", overrides=[*QUICK, "training.epochs=0"])
+    fit(small, Recipe.resolve(model="transe", overrides=[*QUICK, "training.epochs=0"]), out=tmp_path / "run")
     damage(RunFolder(tmp_path / "run"))
+    write_manifest(tmp_path / "run")  # else it is refused before anything is read
     with pytest.raises(CapseError) as error:
         LinkPredictor.load(tmp_path / "run", "cpu")
     assert message in str(error.value)
@@ -321,13 +369,13 @@ def test_a_damaged_run_says_so(small, tmp_path, damage, message):
 def test_a_saturated_relation_is_a_clear_error(tmp_path):
     graph = Graph.from_triples([(a, "r", b) for a in "abc" for b in "abc"], name="full")
     with pytest.raises(DataError, match="connects every entity"):
-        fit(graph, model="transe", out=tmp_path / "run", overrides=QUICK)
+        fit(graph, Recipe.resolve(model="transe", overrides=QUICK), out=tmp_path / "run")
 
 
 def test_tensorboard_on_request(small, tmp_path):
     pytest.importorskip("tensorboard")
     options = [*QUICK, "training.epochs=1", "validation.every=1", "training.tensorboard=true"]
-    fit(small, model="transe", out=tmp_path / "run", overrides=options)
+    fit(small, Recipe.resolve(model="transe", overrides=options), out=tmp_path / "run")
     (events,) = RunFolder(tmp_path / "run").tensorboard.iterdir()
     assert b"validation/realistic/mrr" in events.read_bytes()
 
@@ -335,5 +383,5 @@ def test_tensorboard_on_request(small, tmp_path):
 def test_a_kernel_that_cannot_be_used_is_noticed_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setenv("CAPSE_KERNEL", "gpu")
     with pytest.raises(SettingsError, match="CAPSE_KERNEL is 'gpu'"):
-        fit("countries", model="convkb", out=tmp_path / "run", overrides=["training.device=cpu"])
+        fit("countries", Recipe.resolve(model="convkb", overrides=["training.device=cpu"]), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -11,10 +11,11 @@ import torch
 
 from capse.errors import RunError
 from capse.experiments import fit as fit_module
-from capse.experiments.fit import Listener, fit
+from capse.experiments.engine import Listener
+from capse.experiments.fit import fit
+from capse.experiments.recipe import Recipe
 from capse.graph.dataset import Graph
 from capse.models import TripleModel
-from capse.runs import atomic
 from capse.runs.folder import RunFolder
 from capse.runs.tensors import save_tensors
 
@@ -55,7 +56,11 @@ class Stop(Listener):
 @pytest.fixture(scope="module")
 def transe(small, tmp_path_factory):
     path = tmp_path_factory.mktemp("transe") / "run"
-    fit(small, model="transe", out=path, overrides=["model.dim=4", "training.epochs=2", "training.device=cpu"])
+    fit(
+        small,
+        Recipe.resolve(model="transe", overrides=["model.dim=4", "training.epochs=2", "training.device=cpu"]),
+        out=path,
+    )
     return path
 
 
@@ -68,9 +73,8 @@ def train(small, transe):
         start = [f"start.run={transe}"] if "from transe" in case else []
         return fit(
             graph,
-            model=model,
+            Recipe.resolve(model=model, overrides=[*COMMON, *settings, *start, *extra]),
             out=out,
-            overrides=[*COMMON, *settings, *start, *extra],
             resume=resume,
             listener=listener,
         )
@@ -141,19 +145,19 @@ def test_a_signal_waits_for_a_step_and_its_record_to_be_whole(
     assert state_of(tmp_path / "run") == expected
 
 
-@pytest.mark.parametrize("look", [1, 2])
-def test_stopped_while_it_validates(train, whole, state_of, tmp_path, monkeypatch, look):
-    """The look is taken again: else an epoch would never be compared with the best one."""
+@pytest.mark.parametrize("which", [1, 2])
+def test_stopped_while_it_validates(train, whole, state_of, tmp_path, monkeypatch, which):
+    """The validation is repeated: else an epoch would never be compared with the best one."""
     case = "distmult, adagrad"
-    looks = []
+    validations = []
 
     def rank_split(*arguments):
-        looks.append(arguments)
-        if len(looks) == look:
+        validations.append(arguments)
+        if len(validations) == which:
             raise KeyboardInterrupt
         return real(*arguments)
 
-    real = fit_module.rank_split
+    real = rank_split
     monkeypatch.setattr(fit_module, "rank_split", rank_split)
     with pytest.raises(KeyboardInterrupt):
         train(case, tmp_path / "run")
@@ -170,7 +174,7 @@ def test_stopped_at_every_write(train, state_of, tmp_path, monkeypatch):
     expected = state_of(tmp_path / "whole")
     real = os.replace
     for n in range(1, 200):
-        calls = []
+        calls: list[int] = []
 
         def stop(*arguments, calls=calls, n=n):
             calls.append(arguments)
@@ -178,7 +182,7 @@ def test_stopped_at_every_write(train, state_of, tmp_path, monkeypatch):
                 raise KeyboardInterrupt
             return real(*arguments)
 
-        monkeypatch.setattr(atomic.os, "replace", stop)
+        monkeypatch.setattr(os, "replace", stop)
         try:
             train(case, tmp_path / "run", extra=extra)
             finished = True
@@ -231,11 +235,11 @@ def test_the_run_it_started_from_may_be_gone(small, transe, tmp_path, state_of):
     """What was taken over is in the checkpoint."""
     shutil.copytree(transe, tmp_path / "source")
     options = [*COMMON, "model.dim=4", "model.filters=3", f"start.run={tmp_path / 'source'}"]
-    fit(small, model="capse", out=tmp_path / "whole", overrides=options)
+    fit(small, Recipe.resolve(model="capse", overrides=options), out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        fit(small, model="capse", out=tmp_path / "run", overrides=options, listener=Stop(5))
+        fit(small, Recipe.resolve(model="capse", overrides=options), out=tmp_path / "run", listener=Stop(5))
     shutil.rmtree(tmp_path / "source")
-    fit(small, model="capse", out=tmp_path / "run", overrides=options, resume=True)
+    fit(small, Recipe.resolve(model="capse", overrides=options), out=tmp_path / "run", resume=True)
     assert state_of(tmp_path / "run") == state_of(tmp_path / "whole")
 
 

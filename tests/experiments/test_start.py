@@ -10,13 +10,14 @@ import torch
 
 from capse.errors import DataError, RunError, SettingsError
 from capse.experiments.fit import fit
-from capse.experiments.recipe import StartSettings
+from capse.experiments.recipe import Recipe, Start
 from capse.experiments.start import start_embeddings
 from capse.graph.dataset import Graph
-from capse.graph.predictor import LinkPredictor
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.vocabulary import Vocabulary
 from capse.graph.word_vectors import average_word_vectors, read_word_vectors
 from capse.models import build_model, model_settings
+from capse.runs.manifest import write_manifest
 
 QUICK = ["training.epochs=1", "model.dim=6", "validation.every=0", "training.device=cpu"]
 
@@ -25,7 +26,7 @@ QUICK = ["training.epochs=1", "model.dim=6", "validation.every=0", "training.dev
 def source(small, tmp_path_factory):
     """A TransE run on the small graph."""
     path = tmp_path_factory.mktemp("source") / "run"
-    fit(small, model="transe", out=path, overrides=QUICK)
+    fit(small, Recipe.resolve(model="transe", overrides=QUICK), out=path)
     return path
 
 
@@ -36,13 +37,13 @@ def other():
 
 
 def model_for(graph, name="transe", dim=6, **settings):
-    name, filled = model_settings({"name": name, "dim": dim, "reciprocal": False, **settings})
-    return build_model(name, filled, len(graph.entities), len(graph.relations))
+    filled = model_settings({"name": name, "dim": dim, "reciprocal": False, **settings})
+    return build_model(filled, len(graph.entities), len(graph.relations))
 
 
 def start(model, graph, dim=6, **settings):
     with torch.no_grad():
-        return start_embeddings(model, graph, StartSettings(**settings), dim)
+        return start_embeddings(model, graph, Start(**settings), dim)
 
 
 def test_at_random(other):
@@ -76,16 +77,24 @@ def test_vectors_are_taken_over_label_by_label(source, other, name):
 
 
 def test_fit_starts_there(source, small, tmp_path, weights_of):
-    fit(small, model="capse", out=tmp_path / "run", overrides=[*QUICK, "training.epochs=0", f"start.run={source}"])
+    fit(
+        small,
+        Recipe.resolve(model="capse", overrides=[*QUICK, "training.epochs=0", f"start.run={source}"]),
+        out=tmp_path / "run",
+    )
     assert torch.equal(weights_of(tmp_path / "run")["entities"], weights_of(source)["entities"])
 
 
 def test_inverse_relations_go_to_inverse_relations(small, tmp_path, weights_of):
     options = [*QUICK, "model.reciprocal=true"]
-    fit(small, model="distmult", out=tmp_path / "a", overrides=options)
+    fit(small, Recipe.resolve(model="distmult", overrides=options), out=tmp_path / "a")
     extra = ["training.epochs=0", f"start.run={tmp_path / 'a'}"]
-    fit(small, model="distmult", out=tmp_path / "b", overrides=[*options, *extra])
-    fit(small, model="distmult", out=tmp_path / "c", overrides=[*options, *extra, "model.reciprocal=false"])
+    fit(small, Recipe.resolve(model="distmult", overrides=[*options, *extra]), out=tmp_path / "b")
+    fit(
+        small,
+        Recipe.resolve(model="distmult", overrides=[*options, *extra, "model.reciprocal=false"]),
+        out=tmp_path / "c",
+    )
     a, b, c = (weights_of(tmp_path / run)["relations"] for run in "abc")
     assert torch.equal(a, b)
     assert torch.equal(a[:3], c)
@@ -98,7 +107,7 @@ def test_another_size_is_refused(source, other, dim):
 
 
 def test_a_model_with_longer_vectors_is_refused(small, tmp_path):
-    fit(small, model="complex", out=tmp_path / "run", overrides=QUICK)
+    fit(small, Recipe.resolve(model="complex", overrides=QUICK), out=tmp_path / "run")
     with pytest.raises(SettingsError, match="have 12 numbers, and there is room for 6: start from a simpler"):
         start(model_for(small), small, run=str(tmp_path / "run"))
 
@@ -106,6 +115,7 @@ def test_a_model_with_longer_vectors_is_refused(small, tmp_path):
 def test_a_run_that_does_not_say_which_model_it_is(source, other, tmp_path):
     shutil.copytree(source, tmp_path / "run")
     (tmp_path / "run" / "recipe.yaml").write_text("data: small\n")
+    write_manifest(tmp_path / "run")
     with pytest.raises(RunError, match=r"recipe\.yaml does not say which model this is"):
         start(model_for(other), other, run=str(tmp_path / "run"))
 
@@ -164,7 +174,7 @@ def test_names_from_a_file_of_ones_own(glove, cities, tmp_path):
     model = model_for(cities, "distmult", dim=4)
     message = start(model, cities, dim=4, words=str(glove), names=str(names), column="title", normalise=False)
     assert message.startswith("2 of 4")
-    np.testing.assert_allclose(model.entities.detach()[[1, 3]], [[0, 3, 0, 0], [0.5, 1.5, 0, 0]])
+    np.testing.assert_allclose(model.entities.detach()[[1, 3]], [[0.0, 3.0, 0.0, 0.0], [0.5, 1.5, 0.0, 0.0]])
     with pytest.raises(DataError, match=r"names\.tsv, line 1: there is no column 'label': set start\.column to one of"):
         start(model, cities, dim=4, words=str(glove), names=str(names), column="label")
     names.write_text("entity\tname\ttitle\nq2\tx\n")
@@ -219,7 +229,7 @@ def test_word_files_that_are_of_no_use(glove, cities, tmp_path):
 def product(small, tmp_path_factory):
     """A DistMult run on the small graph, with reciprocal relations."""
     path = tmp_path_factory.mktemp("product") / "run"
-    fit(small, model="distmult", out=path, overrides=[*QUICK, "model.dim=8", "model.reciprocal=true"])
+    fit(small, Recipe.resolve(model="distmult", overrides=[*QUICK, "model.dim=8", "model.reciprocal=true"]), out=path)
     return path
 
 
@@ -240,11 +250,11 @@ class TestTwoRuns:
 
     def test_an_untrained_capse_ranks_as_both_together(self, source, product, small, tmp_path):
         overrides = [
-            *QUICK, "training.epochs=0", "model.dim=14", "model.reciprocal=true", "model.variant=scaled",
+            *QUICK, "training.epochs=0", "model.dim=14", "model.reciprocal=true",
             "model.filters=83", "model.filter_start=product", "model.distance_dims=6", "model.distance_weight=0.7",
             f"start.run={product}", f"start.beside={source}",
         ]  # fmt: skip
-        run = fit(small, model="capse", out=tmp_path / "run", overrides=overrides)
+        run = fit(small, Recipe.resolve(model="scaled-capse", overrides=overrides), out=tmp_path / "run")
         first, second = LinkPredictor.load(product, "cpu").model, LinkPredictor.load(source, "cpu").model
         heads, relations = torch.arange(20).repeat(2), torch.arange(2).repeat_interleave(20)
         with torch.no_grad():
@@ -258,11 +268,11 @@ class TestTwoRuns:
 
     def test_neither_may_reach_into_the_others_dimensions(self, source, small, tmp_path):
         """ComplEx has two numbers for each dimension: both runs' 12 would fill CapsE's 12, one over the other."""
-        fit(small, model="complex", out=tmp_path / "run", overrides=QUICK)
+        fit(small, Recipe.resolve(model="complex", overrides=QUICK), out=tmp_path / "run")
         model = model_for(small, "capse", dim=12)
         with pytest.raises(SettingsError, match="have 12 numbers, and there is room for 6: start from a simpler"):
             start(model, small, dim=12, run=str(tmp_path / "run"), beside=str(source))
 
     def test_the_second_needs_a_first(self, source):
         with pytest.raises(SettingsError, match=r"start.beside is given without start.run"):
-            StartSettings(beside=str(source))
+            Start(beside=str(source))

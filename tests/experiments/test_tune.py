@@ -12,47 +12,13 @@ import yaml
 from capse.errors import RunError, SettingsError
 from capse.experiments import study
 from capse.experiments.fit import fit
-from capse.experiments.recipe import load_recipe
+from capse.experiments.recipe import Recipe
 from capse.experiments.study import StudyFolder
-from capse.experiments.tune import StudyListener, tune
+from capse.experiments.tune import tune
 from capse.graph.dataset import Graph
-from capse.graph.predictor import LinkPredictor
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.runs.folder import RunFolder
-
-QUICK = {
-    "model.dim": 4,
-    "training.epochs": 2,
-    "training.batch_size": 16,
-    "validation.every": 1,
-    "training.device": "cpu",
-}
-
-
-def quick(grid, **more):
-    return {"recipe": "transe", "set": QUICK, "grid": grid, **more}
-
-
-RATES = quick({"training.learning_rate": [0.001, 0.01], "training.seed": [0, 1]})
-
-
-class Stop(StudyListener):
-    """Ctrl-C at the first report of one trial's progress."""
-
-    def __init__(self, done):
-        self.done = done
-
-    def progress(self, done, total):
-        if self.done < done < self.done + 1:
-            raise KeyboardInterrupt
-
-
-def states(folder, state_of):
-    return [state_of(run) for run in sorted((folder / "trials").glob("[0-9]*[0-9]"))]
-
-
-def kept(outcomes):
-    """All but the clock and the folder."""
-    return [dataclasses.replace(outcome, seconds=0, run="") for outcome in outcomes]
+from tests.experiments.studies import QUICK, RATES, Stop, kept, quick, states
 
 
 def test_finds_what_was_planted_and_its_recipe_trains_the_same_run(planted, tmp_path):
@@ -76,8 +42,8 @@ def test_finds_what_was_planted_and_its_recipe_trains_the_same_run(planted, tmp_
 
 def test_the_value_is_that_of_the_run_s_best_epoch(small, tmp_path):
     for outcome in tune(small, {**RATES, "metric": "mr"}, out=tmp_path / "study"):
-        looks = RunFolder(outcome.run).read_metrics()
-        values = [look["validation"]["realistic"]["mr"] for look in looks]
+        validations = RunFolder(outcome.run).read_metrics()
+        values = [record["validation"]["realistic"]["mr"] for record in validations]
         assert outcome.value == min(values)
         assert (outcome.best_epoch, outcome.epochs) == (1 + values.index(min(values)), 2)
 
@@ -108,7 +74,7 @@ def test_a_stopped_study_ends_as_if_it_had_not_been_stopped(small, tmp_path, sta
     assert folder.run(1).recipe.is_file()
     assert not folder.run(1).results.is_file()
     first = folder.run(0).model.stat().st_mtime_ns
-    with pytest.raises(RunError, match=r"there is a study in .* already: go on with --resume"):
+    with pytest.raises(RunError, match=r"there is a study in .* already: continue it with --resume"):
         tune(small, RATES, out=tmp_path / "study")
     resumed = tune(out=tmp_path / "study", resume=True)
     assert kept(resumed) == kept(whole)
@@ -121,7 +87,7 @@ def test_a_stopped_study_ends_as_if_it_had_not_been_stopped(small, tmp_path, sta
 @pytest.mark.parametrize("grid", [RATES, {**RATES, "recipe": "own"}], ids=["no data", "the same data"])
 def test_a_grid_given_again_without_data_goes_on_with_the_study_s_own(small, tmp_path, state_of, grid):
     if grid["recipe"] == "own":
-        grid = {**RATES, "recipe": {**load_recipe("transe").to_mapping(), "data": "small"}}
+        grid = {**RATES, "recipe": {**Recipe.resolve("transe").to_mapping(), "data": "small"}}
     whole = tune(small, RATES, out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         tune(small, RATES, out=tmp_path / "study", listener=Stop(1))
@@ -160,7 +126,7 @@ def test_another_grid_recipe_or_graph_is_refused(small, planted, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     more = quick({"training.learning_rate": [0.001, 0.01, 0.1], "training.seed": [0, 1]})
     other = dataclasses.replace(small, valid=small.valid[1:])
-    named = {**RATES, "recipe": {**load_recipe("transe").to_mapping(), "data": "countries"}}
+    named = {**RATES, "recipe": {**Recipe.resolve("transe").to_mapping(), "data": "countries"}}
     for data, grid, overrides, message in (
         (small, more, None, "begun with other values in its grid"),
         (small, RATES, ["training.batch_size=8"], "begun with another recipe"),

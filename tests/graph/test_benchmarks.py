@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from capse.errors import DownloadError, UnknownNameError
-from capse.graph import load_graph
 from capse.graph.benchmarks import BENCHMARKS, Benchmark, cache_folder, find_dataset, get_dataset
+from capse.graph.dataset import load_graph
 
 LINES = b"a\tr\tb\r\nb\tr\tc\r\n"
 
@@ -43,6 +43,8 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
     def do_GET(self):
         server = self.server
         wanted = self.headers.get("Range")

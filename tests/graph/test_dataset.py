@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from capse.errors import DataError, UnknownNameError
-from capse.graph import Graph, Vocabulary, load_graph
 from capse.graph.benchmarks import BENCHMARKS
+from capse.graph.dataset import Graph, load_graph
+from capse.graph.vocabulary import Vocabulary
 
 TRAIN = [("be", "borders", "nl"), ("nl", "borders", "de"), ("be", "in", "europe")]
 TEST = [("de", "in", "europe")]
@@ -97,7 +98,7 @@ def test_rdf_labels_are_names_of_entities_and_relations(tmp_path):
         f'<http://a> <http://r> <http://b> .\n<http://a> {label} "A" .\n<http://r> {label} "R" .\n'
     )
     graph = load_graph(tmp_path)
-    assert graph.entities.names == ["A", "http://b"]
+    assert graph.entities.names == ["A", "b"]
     assert graph.relations.names == ["R"]
 
 

@@ -1,4 +1,4 @@
-"""The embedded graph `countries`, read as plain files: what it holds, and that its test set asks honest questions."""
+"""The embedded graph `countries`, read as plain files: what it holds, and that its test set is honest."""
 
 from __future__ import annotations
 

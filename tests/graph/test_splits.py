@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capse.errors import SettingsError
-from capse.graph import Graph
+from capse.graph.dataset import Graph
 from capse.graph.splits import hold_out, split_graph
 
 TRIPLES = st.lists(
@@ -62,7 +62,7 @@ def test_the_middle_of_a_path_can_be_spared():
 
 def test_an_entity_of_one_triple_with_itself_is_not_spared():
     loops = np.array([[0, 0, 0], [1, 0, 1]], np.int32)
-    with pytest.raises(SettingsError, match="lower --valid and --test, or give --allow-unseen"):
+    with pytest.raises(SettingsError, match="hold out fewer, or allow unseen ones"):
         hold_out(loops, 1, 2, 1)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capse.graph import Graph, load_graph
+from capse.graph.dataset import Graph, load_graph
 from capse.graph.statistics import (
     describe,
     entity_frequency,

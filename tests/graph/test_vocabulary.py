@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from capse.errors import CapseError, DataError, UnknownNameError
-from capse.graph import Vocabulary
+from capse.graph.vocabulary import Vocabulary
 
 CITIES = Vocabulary.of(
     ["q3", "q1", "q2", "q4"], {"q1": "Springfield", "q2": "Springfield", "q3": "Portland"}, kind="entity"

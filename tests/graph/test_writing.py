@@ -5,7 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from capse.errors import SettingsError
-from capse.graph import Graph, Vocabulary, load_graph, writing
+from capse.graph import writing
+from capse.graph.dataset import Graph, load_graph
+from capse.graph.vocabulary import Vocabulary
 from capse.graph.writing import copy_folder, save_graph
 
 GRAPH = Graph.from_triples([("a", "r", "b"), ("b", "s", "ü")], test=[("a", "s", "b")])

@@ -13,7 +13,7 @@ from capse.kernels import counting
 from capse.kernels.compiled import numba
 from capse.kernels.counting import Counts, count_competitors, count_with_torch
 
-TIED = st.sampled_from([-1e30, -1.0, -0.0, 0.0, 1.0, np.float32(1) + np.finfo(np.float32).eps])
+TIED = st.sampled_from([np.float32(-1e30), -1.0, -0.0, 0.0, 1.0, np.float32(1) + np.finfo(np.float32).eps])
 ANY = TIED | st.sampled_from([np.nan, np.inf, -np.inf])
 
 
@@ -27,7 +27,8 @@ def counts_by_masks(scores, rows, true, offsets, known):
         equal.append(np.sum(scores[row, competes] == scores[row, candidate]))
         competitors.append(np.sum(competes))
         finite.append(np.isfinite(scores[row]).all())
-    return Counts(*(np.array(column, np.int64) for column in (greater, equal, competitors)), np.array(finite, bool))
+    above, tied, all_others = (np.array(column, np.int64) for column in (greater, equal, competitors))
+    return Counts(above, tied, all_others, np.array(finite, bool))
 
 
 @st.composite

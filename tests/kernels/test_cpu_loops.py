@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numba import njit
 
+from capse.kernels.cpu import batch, columns, gradient, loops
 from capse.kernels.cpu.columns import sort_columns
 from capse.kernels.cpu.lanes import next_up
-from capse.kernels.cpu.pieces import room_for, sort_pieces
+from capse.kernels.cpu.pieces import piece_buffers, sort_pieces
 from capse.kernels.cpu.sorting import argsort
+from capse.kernels.cpu.walk import _walk_share
 from capse.kernels.threads import _pool, in_threads
 
 floats = {np.float32: st.floats(width=32, allow_nan=False), np.float64: st.floats(allow_nan=False)}
@@ -58,7 +63,7 @@ def test_keys_say_exactly_when_a_filter_is_on(data):
         np.float64
     )
     keys, anchors = np.empty((2, count + 1), np.float32)
-    room = room_for(count, count, np.float32)
+    room = piece_buffers(count, count, np.float32)
     assert sort_pieces(a, w, -np.inf, np.inf, keys, anchors, room) == (count, 0)
     order = room.order
     assert keys[-1] == np.inf
@@ -81,7 +86,7 @@ def test_columns(dtype, count, tile):
     assert entries.shape[2] % 64 == 0
     assert (ranges == np.stack([candidates.min(0), candidates.max(0)], 1)).all()
     for i in range(3):
-        seen = []
+        seen: list[int] = []
         for number, place in zip(entries[:, i], places[:, i], strict=True):
             held = min(places.shape[2], count - len(seen))
             assert (np.diff(number[:held]) >= 0).all()
@@ -110,3 +115,50 @@ def test_a_forked_process_makes_threads_of_its_own():
     if child == 0:
         os._exit(_pool.cache_info().currsize)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+OUTER = """
+import sys
+sys.path.insert(0, {folder!r})
+from capse.kernels.cpu import loops
+from inner import step
+loops._SOURCES = {stamp!r}
+def outer(x):
+    return step(x) + 1
+print(loops.cached(outer)(1))
+"""
+
+
+class TestKeptMachineCode:
+    """Kept on disk until a source file changes, be it the file of a loop that is inlined."""
+
+    def run(self, folder, step, stamp):
+        (folder / "inner.py").write_text(
+            f"from capse.kernels.cpu.loops import inlined\n@inlined\ndef step(x):\n    return x + {step}\n"
+        )
+        (folder / "outer.py").write_text(OUTER.format(folder=str(folder), stamp=stamp))
+        os.utime(folder / "outer.py", (1, 1))  # the file that numba itself looks at stays the same
+        done = subprocess.run(
+            [sys.executable, "outer.py"], cwd=folder, capture_output=True, text=True, check=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")},
+        )  # fmt: skip
+        return int(done.stdout)
+
+    def test_a_changed_source_is_compiled_anew(self, tmp_path):
+        assert self.run(tmp_path, step=10, stamp=("a",)) == 12
+        assert list((tmp_path / "cache").rglob("*.nbc")), "numba keeps nothing: has it renamed its stamp?"
+        assert self.run(tmp_path, step=20, stamp=("a",)) == 12, "the kept code is not used"
+        assert self.run(tmp_path, step=20, stamp=("b",)) == 22
+
+    def test_the_stamp_is_of_every_file_of_the_folder(self):
+        folder = Path(loops.__file__).parent
+        assert [name for name, _, _ in loops._SOURCES] == sorted(path.name for path in folder.glob("*.py"))
+        for function in (batch._forward, batch._backward, _walk_share, gradient._share, columns._sort_share):
+            assert function._cache._cache_file._source_stamp == loops._SOURCES
+
+    def test_without_a_stamp_nothing_is_kept(self, monkeypatch):
+        """As if numba had renamed it."""
+        monkeypatch.setattr("numba.core.caching.IndexDataCacheFile", lambda **kwargs: object())
+        function = loops.cached(lambda x: x + 1)
+        assert function(1) == 2
+        assert not function.stats.cache_path

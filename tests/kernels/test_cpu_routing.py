@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -84,11 +86,12 @@ def draw(kind, m, k, d, dtype=torch.float32, *, scale=1.0, size=0.3, candidates=
     generator = torch.Generator().manual_seed(0)
     shapes = (3, 9), (9,), (k, 9, d), (2, k), (2, k), (candidates, k)
     tensors = [(size * torch.randn(*shape, generator=generator)).to(dtype) for shape in shapes]
-    return Stage(*tensors[:3], kind, m, scale, 1e-9 if kind == "released" else 0.0), *tensors[3:]
+    filters, bias, weights, *vectors = tensors
+    return Stage(filters, bias, weights, kind, m, scale, 1e-9 if kind == "released" else 0.0), *vectors
 
 
 def exact_scores(stage, first, second, candidates):
-    wide = Stage(*(x.double() for x in stage.tensors.values()), stage.kind, stage.routing, stage.scale, stage.epsilon)
+    wide = replace(stage, **{name: tensor.double() for name, tensor in stage.tensors.items()})
     return reference.score(wide, first[:, None].double(), second[:, None].double(), candidates.double())
 
 

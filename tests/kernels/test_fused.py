@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from capse import DistMult, TransE
 from capse.kernels import fused
 from capse.kernels.compiled import numba
-from capse.kernels.gather import rows
-from capse.models import BilinearSettings, DistMult, TransE, TranslationSettings
+from capse.kernels.embedding import embedding
+from capse.models.distmult import DistMultScorer
+from capse.models.transe import TransEScorer
 
 pytestmark = pytest.mark.skipif(numba is None, reason="numba is not installed")
 
-SCORERS = {fused.DISTANCE: TransE(TranslationSettings(dim=5)), fused.PRODUCT: DistMult(BilinearSettings(dim=5))}
+SCORERS = {fused.DISTANCE: TransEScorer(TransE(dim=5)), fused.PRODUCT: DistMultScorer(DistMult(dim=5))}
 
 
 def plain_scores(kind: int, entities: Tensor, relations: Tensor, heads: Tensor, ids: Tensor, tails: Tensor) -> Tensor:
@@ -61,7 +63,7 @@ def test_gathered_rows_have_the_gradient_of_an_embedding(seed: int, count: int) 
     ids = torch.from_numpy(random.integers(0, 5, (count, 2)))
     weights = torch.from_numpy(random.normal(size=(count, 2, 3)))
     gradients = []
-    for gather in (rows, lambda table, ids: torch.nn.functional.embedding(ids, table)):
+    for gather in (embedding, lambda table, ids: torch.nn.functional.embedding(ids, table)):
         table = torch.from_numpy(random.normal(size=(5, 3))).requires_grad_()
         (gather(table, ids) * weights).sum().backward()
         gradients.append(table.grad)

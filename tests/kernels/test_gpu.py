@@ -48,18 +48,25 @@ def draw(*, queries=2, candidates=40, k=2, filters=7, d=3, dtype=torch.float32, 
 
 
 def stage(tensors, kind="paper", routing=1, epsilon=1e-9):
-    return Stage(*tensors[3:], kind, routing, epsilon=epsilon)
+    filters, bias, weights = tensors[3:]
+    return Stage(filters, bias, weights, kind, routing, epsilon=epsilon)
 
 
 def votes(form, slot, tensors):
     return gpu.votes(stage(tensors, *form), slot, *tensors[:3])
 
 
+def votes_gradient(form, slot, tensors, gradient):
+    first, second, candidates = tensors[:3]
+    return gpu.votes_gradient(stage(tensors, *form), slot, first, second, candidates, gradient)
+
+
 def plain(form, slot, tensors):
     first, second, candidates, filters, bias, weights = tensors
     triple = [first[:, None], second[:, None]]
     triple.insert(slot, candidates[None])
-    capsules = reference.features(*triple, filters, bias)
+    h, r, t = triple
+    capsules = reference.features(h, r, t, filters, bias)
     if form[0] == "released":
         capsules = reference.squash(capsules, 1e-9)
     return (reference.summed_predictions if form[1] == 1 else reference.predictions)(capsules, weights)
@@ -109,7 +116,7 @@ def check(form, slot, tensors):
     exact, exact_gradients = plain_with_gradients(form, slot, tensors, gradient)
     scale, scales = summands(form, slot, tensors, gradient)
     agree(ours, exact, tolerance, scale)
-    gradients = gpu.votes_gradient(stage(tensors, *form), slot, *tensors[:3], gradient)
+    gradients = votes_gradient(form, slot, tensors, gradient)
     for tensor, our, true, largest in zip(tensors, gradients, exact_gradients, scales, strict=True):
         assert our.dtype == tensor.dtype
         assert our.shape == tensor.shape
@@ -161,9 +168,7 @@ class TestAgainstThePlainFormula:
         gradient = torch.randint(-2, 3, (1, 12, 3), generator=torch.Generator().manual_seed(seed)).to(tensors[0])
         exact, exact_gradients = plain_with_gradients(("paper", 1), slot, tensors, gradient)
         assert votes(("paper", 1), slot, tensors).double().equal(exact)
-        for ours, true in zip(
-            gpu.votes_gradient(stage(tensors), slot, *tensors[:3], gradient), exact_gradients, strict=True
-        ):
+        for ours, true in zip(votes_gradient((), slot, tensors, gradient), exact_gradients, strict=True):
             assert ours.double().equal(true)
 
     @pytest.mark.parametrize("form", [("linear", 1), ("released", 1)], ids=str)
@@ -212,7 +217,7 @@ class TestNothingElseMatters:
         tensors = draw(queries=2, candidates=9, filters=13)
         ours = votes(form, TAIL, tensors)
         monkeypatch.setattr(tables, "BLOCK", 16)
-        monkeypatch.setattr(tables, "ROOM", 1)
+        monkeypatch.setattr(tables, "TABLE_BYTES", 1)
         monkeypatch.setattr(lookup, "TILE", 8)
         assert votes(form, TAIL, tensors).equal(ours)
         check(form, TAIL, tensors)
@@ -228,5 +233,5 @@ class TestNothingElseMatters:
     def test_equal_calls_give_equal_bits(self):
         tensors = draw(queries=1)
         gradient = votes(("paper", 1), TAIL, tensors)
-        first, again = (gpu.votes_gradient(stage(tensors), TAIL, *tensors[:3], gradient) for _ in range(2))
+        first, again = (votes_gradient((), TAIL, tensors, gradient) for _ in range(2))
         assert all(one.equal(other) for one, other in zip(first, again, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -119,19 +120,19 @@ class TestScores:
 
     @kinds
     @pytest.mark.parametrize("slot", [HEAD, TAIL])
-    @pytest.mark.parametrize("room", [2**20, 40])
-    def test_those_of_the_formula(self, routed, monkeypatch, kind, slot, room):
-        """With room for all votes at once, and in parts."""
-        monkeypatch.setattr(votes, "_GPU_ROOM", room)
+    @pytest.mark.parametrize("capacity", [2**20, 40])
+    def test_those_of_the_formula(self, routed, monkeypatch, kind, slot, capacity):
+        """With capacity for all votes at once, and in parts."""
+        monkeypatch.setattr(votes, "_GPU_CAPACITY", capacity)
         form, first, second, candidates = stage(kind), *(normal(n, 5, seed=n) for n in (2, 2, 4))
         triple = [first[:, None], second[:, None]]
         triple.insert(slot, candidates)
-        wide = Stage(*(x.double() for x in form.tensors.values()), kind, form.routing, form.scale, form.epsilon)
+        wide = replace(form, **{name: tensor.double() for name, tensor in form.tensors.items()})
         exact = reference.score(wide, *(x.double() for x in triple))
         ours = votes.score_by_votes(form, slot, first, second, candidates)
         assert ours.dtype == torch.float32
         torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-6)
-        assert len(routed) == (1 if room > 40 else 4)
+        assert len(routed) == (1 if capacity > 40 else 4)
 
     def test_with_a_gradient_routing_is_plain(self, routed):
         form, first, second, candidates = stage(), *(normal(n, 5, seed=n) for n in (2, 2, 4))

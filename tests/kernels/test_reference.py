@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capse.kernels.reference import features, length, predictions, route, squash, summed_predictions
+from capse.kernels.reference import features, length, predictions, route, score, squash, summed_predictions
+from capse.kernels.stage import Stage
 
 K, N, D = 5, 4, 3
 
@@ -147,6 +148,40 @@ class TestLength:
     @pytest.mark.parametrize("epsilon", [0.0, 1e-9])
     def test_the_derivative_elsewhere(self, epsilon):
         assert torch.autograd.gradcheck(lambda x: length(x, epsilon), [random(4, D).requires_grad_(True)])
+
+
+class TestScore:
+    """Of whole stages, one triple at a time, from the loops above."""
+
+    @pytest.mark.parametrize("routing", [1, 3])
+    @pytest.mark.parametrize("sigmoid", [False, True])
+    @pytest.mark.parametrize(
+        ("kind", "scale", "epsilon", "gamma"),
+        [("length", 1.0, 0.0, None), ("length", 1.0, 0.0, -2.5), ("paper", 1.0, 0.0, None), ("released", K, 0.3, None)],
+    )
+    def test_kinds(self, kind, scale, epsilon, gamma, sigmoid, routing):
+        filters, bias, weights = random(3, N, seed=1), random(N, seed=2), random(K, N, D, seed=3)
+        scaled = None if gamma is None else torch.tensor(gamma, dtype=torch.float64)
+        stage = Stage(filters, bias, weights, kind, routing, scale, epsilon, sigmoid, scaled)
+        h, r, t = random(3, 2, K)
+        for triple in range(2):
+            u = features(h[triple], r[triple], t[triple], filters, bias).numpy()
+            if kind == "released":
+                u = np.array([looped_squash(u_i, epsilon) for u_i in u])
+            votes = [w_i.T @ u_i for w_i, u_i in zip(weights.numpy(), u, strict=True)]
+            s, _ = looped_routing(votes, routing, scale, epsilon)
+            output = s if kind == "length" else looped_squash(s, epsilon)
+            expected = math.sqrt(sum(output * output) + epsilon) * (1 if gamma is None else gamma)
+            expected = 1 / (1 + math.exp(-expected)) if sigmoid else expected
+            expected = -expected if kind == "released" else expected
+            assert float(score(stage, h, r, t)[triple]) == pytest.approx(expected, rel=1e-12)
+
+    def test_a_linear_stage(self):
+        """ConvKB: Σ_i w_i·u_i, no capsule."""
+        filters, bias, weights = random(3, N, seed=1), random(N, seed=2), random(K, N, 1, seed=3)
+        h, r, t = random(3, 2, K)
+        expected = (features(h, r, t, filters, bias) * weights[..., 0]).sum((-1, -2))
+        torch.testing.assert_close(score(Stage(filters, bias, weights, "linear"), h, r, t), expected)
 
 
 class TestPredictions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,24 +12,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capse import CapsE, ConvKB, ScaledCapsE
 from capse.errors import CapseError, SettingsError
 from capse.evaluation.ranks import rank_scores
 from capse.kernels import cpu, scoring
-from capse.models import CapsE, CapsESettings, ConvKB, ConvKBSettings
+from capse.models.capse import CapsEScorer
+from capse.models.convkb import ConvKBScorer
+from capse.models.scaled_capse import ScaledCapsEScorer
 
 E = 300
 SIZES = {"dim": 9, "filters": 40, "d": 20, "queries": 4, "candidates": 150}  # the largest that hypothesis tries
 
-FORMS = {
-    "convkb": (ConvKB, ConvKBSettings, {}),
-    "paper": (CapsE, CapsESettings, {}),
-    "paper-routed": (CapsE, CapsESettings, {"routing": 3}),
-    "paper-sigmoid": (CapsE, CapsESettings, {"readout": "sigmoid"}),
-    "scaled": (CapsE, CapsESettings, {"variant": "scaled"}),
-    "scaled-routed": (CapsE, CapsESettings, {"variant": "scaled", "routing": 2}),
-    "released": (CapsE, CapsESettings, {"variant": "released"}),
-    "released-routed": (CapsE, CapsESettings, {"variant": "released", "routing": 3}),
-    "released-sigmoid": (CapsE, CapsESettings, {"variant": "released", "readout": "sigmoid"}),
+FORMS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "convkb": (ConvKBScorer, ConvKB, {}),
+    "paper": (CapsEScorer, CapsE, {}),
+    "paper-routed": (CapsEScorer, CapsE, {"routing": 3}),
+    "paper-sigmoid": (CapsEScorer, CapsE, {"readout": "sigmoid"}),
+    "scaled": (ScaledCapsEScorer, ScaledCapsE, {}),
+    "scaled-routed": (ScaledCapsEScorer, ScaledCapsE, {"routing": 2}),
+    "released": (CapsEScorer, CapsE, {"variant": "released"}),
+    "released-routed": (CapsEScorer, CapsE, {"variant": "released", "routing": 3}),
+    "released-sigmoid": (CapsEScorer, CapsE, {"variant": "released", "readout": "sigmoid"}),
 }
 forms = pytest.mark.parametrize("form", FORMS)
 styles = pytest.mark.parametrize("style", ["random", "mostly off", "large", "some zeros"])
@@ -65,7 +69,7 @@ def vectors(count, dim, style="random", seed=1):
 
 
 @torch.no_grad()
-def score(model, side, first, second, candidates, kernel="cpu"):
+def score(model, side, first, second, candidates, *, kernel="cpu"):
     with scoring.forced(kernel):
         return (model.score_tails if side == "tails" else model.score_heads)(first, second, candidates)
 
@@ -384,7 +388,7 @@ class TestChoice:
         assert len(used) == 1
 
     def test_dropout_while_training(self, used):
-        model = ConvKB(ConvKBSettings(dim=12, filters=30, dropout=0.5)).train()
+        model = ConvKBScorer(ConvKB(dim=12, filters=30, dropout=0.5)).train()
         _, *tensors = case("convkb")
         score(model, "tails", *tensors)
         assert not used

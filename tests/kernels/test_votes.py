@@ -58,7 +58,9 @@ def normal(seed=0, dtype=torch.float32, scale=0.5):
 def stage_of(tensors, kind, routing):
     released = kind == "released"
     scale, epsilon = (float(len(tensors.weights)), 1e-9) if released else (1.0, 0.0)
-    return Stage(*tensors[:3], kind=kind, routing=routing, scale=scale, epsilon=epsilon)
+    return Stage(
+        tensors.filters, tensors.bias, tensors.weights, kind=kind, routing=routing, scale=scale, epsilon=epsilon
+    )
 
 
 def by_kernel(tensors, kind, routing, slot):
@@ -205,18 +207,18 @@ class TestNothingElseMatters:
         assert_same(found, expected, 1e-5)
 
     @cases
-    @pytest.mark.parametrize("room", [20, 200])
-    def test_room_for_votes(self, monkeypatch, kind, routing, room):
+    @pytest.mark.parametrize("capacity", [20, 200])
+    def test_room_for_votes(self, monkeypatch, kind, routing, capacity):
         """Too little for all votes at once: they are made in parts, and again for the gradient."""
         tensors = draw(normal(), d=1 if kind == "linear" else 5)
         expected = gradients(by_kernel, tensors, kind, routing, 2)
         made = []
         real = cpu.votes
         monkeypatch.setattr(cpu, "votes", lambda *call: made.append(real(*call)) or made[-1])
-        monkeypatch.setattr(votes, "_ROOM", room)
+        monkeypatch.setattr(votes, "_CAPACITY", capacity)
         found = gradients(by_kernel, tensors, kind, routing, 2)
         each = tensors.weights.shape[2] * (1 if routing == 1 else len(tensors.weights))
-        assert max(part.numel() for part in made) <= max(room, each)
+        assert max(part.numel() for part in made) <= max(capacity, each)
         assert_same(found, expected, 1e-5)
         assert len(made) > 1
 
@@ -265,6 +267,7 @@ class TestTensors:
             (by_kernel(leaves, "paper", 1, 2).sum() + by_kernel(leaves, "paper", 1, 0).sum()).backward()
             assert len(sorts) == step + 1
             assert len(set(cpu._cache._kept) - before) == 1
+            assert table.grad is not None
             with torch.no_grad():
                 table.sub_(0.1 * table.grad)
         del leaves, table

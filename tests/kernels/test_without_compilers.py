@@ -8,7 +8,7 @@ import sys
 
 from capse.graph.benchmarks import EMBEDDED
 from capse.graph.dataset import load_graph
-from capse.graph.link_prediction import rank_split
+from capse.graph.link_prediction.ranking import rank_split
 from capse.models import build_model, model_settings
 
 RANKS = """
@@ -16,14 +16,14 @@ import json, sys
 {prepare}
 from capse.graph.benchmarks import EMBEDDED
 from capse.graph.dataset import load_graph
-from capse.graph.link_prediction import rank_split
+from capse.graph.link_prediction.ranking import rank_split
 from capse.models import build_model, model_settings
 
 graph = load_graph(EMBEDDED)
 found = {{}}
 for options in json.loads(sys.argv[1]):
-    name, settings = model_settings(options)
-    model = build_model(name, settings, len(graph.entities), len(graph.relations), 0)
+    settings = model_settings(options)
+    model = build_model(settings, len(graph.entities), len(graph.relations), 0)
     ranks = rank_split(model, graph.test[:20], graph.known, exact=True)
     found[json.dumps(options)] = [[side.greater.tolist(), side.equal.tolist()] for side in ranks]
     model.score_tails(*__import__("torch").arange(2).expand(2, 2)).sum().backward()
@@ -48,7 +48,7 @@ def test_ranks_and_gradients():
     assert done.returncode == 0, done.stderr
     graph = load_graph(EMBEDDED)
     for options, found in json.loads(done.stdout).items():
-        name, settings = model_settings(json.loads(options))
-        model = build_model(name, settings, len(graph.entities), len(graph.relations), 0)
+        settings = model_settings(json.loads(options))
+        model = build_model(settings, len(graph.entities), len(graph.relations), 0)
         ranks = rank_split(model, graph.test[:20], graph.known, exact=True)
         assert found == [[side.greater.tolist(), side.equal.tolist()] for side in ranks], options

@@ -1,18 +1,20 @@
 """Every registered model, in each of its forms, on a graph that is small enough to enumerate.
 
-A new model needs an entry in `CASES`; `test_registry.py` fails until it has one.
+A model is tested with small sizes, and once more for each choice that its settings offer. One whose choices do not go
+together as they come, or that has sizes of its own, says in `FORMS` what it is tested with.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
 
-from capse.models import TripleModel, build_model, scorer_class
+from capse.models import MODELS, TripleModel, build_model
 
 ENTITIES, RELATIONS = 5, 3
 
@@ -32,30 +34,45 @@ class Case:
         self, *, entities: int = ENTITIES, relations: int = RELATIONS, seed: int = 0, **changes: Any
     ) -> TripleModel:
         """A fresh model; ConvE's default of reciprocal relations is switched off unless asked for."""
-        settings = scorer_class(self.name).Settings(**{"reciprocal": False, **self.settings, **changes})
-        return build_model(self.name, settings, entities, relations, seed)
+        settings = MODELS[self.name].Settings(**{"reciprocal": False, **self.settings, **changes})
+        return build_model(settings, entities, relations, seed)
 
 
-_SIZES = ("dim", "filters", "capsule_dim", "height")
-_CAPSE = {"dim": 6, "filters": 4, "capsule_dim": 3}
+_SIZES = {"dim": 6, "filters": 4, "capsule_dim": 3, "height": 3}
 
-CASES = (
-    *(
-        Case("capse", {**_CAPSE, "variant": variant, "routing": routing, "readout": readout})
+FORMS: dict[str, list[dict[str, Any]]] = {
+    "capse": [
+        {"variant": variant, "routing": routing, "readout": readout}
         for variant in ("paper", "released")
         for routing in (1, 3)
         for readout in ("length", "sigmoid")
-    ),
-    Case("convkb", {"dim": 6, "filters": 4}),
-    *(Case("conve", {"dim": 12, "height": 3, "filters": 2, "kernel": kernel}) for kernel in (2, 3)),
-    *(
-        Case(name, {"dim": 5, "norm": norm})
-        for name in ("transe", "transh", "transr", "transd", "stranse")
-        for norm in (1, 2)
-    ),
-    Case("distmult", {"dim": 7}),
-    Case("complex", {"dim": 4}),
-)
+    ],
+    "scaled-capse": [
+        {"routing": 1},
+        {"routing": 3},
+        {"filter_start": "distance"},
+        {"filter_start": "product", "filters": 19, "distance_dims": 2},
+    ],
+    "conve": [{"dim": 12, "filters": 2, "kernel": kernel} for kernel in (2, 3)],
+}
+
+
+def forms(name: str) -> list[dict[str, Any]]:
+    """What a model is tested with: its defaults, and every other choice that it offers, one at a time."""
+    if name in FORMS:
+        return FORMS[name]
+    hints = get_type_hints(MODELS[name].Settings)
+    defaults = {field.name: field.default for field in dataclasses.fields(MODELS[name].Settings)}
+    choices = {key: get_args(kind) for key, kind in hints.items() if get_origin(kind) is Literal}
+    return [{}, *({key: option} for key, options in choices.items() for option in options if option != defaults[key])]
+
+
+def small_sizes(name: str) -> dict[str, int]:
+    known = {field.name for field in dataclasses.fields(MODELS[name].Settings)}
+    return {key: size for key, size in _SIZES.items() if key in known}
+
+
+CASES = tuple(Case(name, small_sizes(name) | form) for name in MODELS for form in forms(name))
 
 
 def randomised(model: TripleModel, seed: int = 1) -> TripleModel:

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from capse.errors import SettingsError
-from capse.models import CapsE, CapsESettings
+from capse import CapsE
+from capse.models.capse import CapsEScorer
 
 K, N, D = 5, 4, 3
 
 
 def capse(seed=0, **settings):
     """A scorer with every parameter random, in float64, and three vectors to score."""
-    scorer = CapsE(CapsESettings(dim=K, filters=N, capsule_dim=D, **settings)).double().eval()
+    scorer = CapsEScorer(CapsE(dim=K, filters=N, capsule_dim=D, **settings)).double().eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in scorer.parameters():
@@ -143,8 +143,9 @@ class TestReadOut:
         torch.testing.assert_close(evaluated, sign * torch.sigmoid(sign * expected))
 
     def test_sigmoids_tie_where_lengths_differ(self):
-        """Short vectors whose lengths differ by several per cent get the same float32 sigmoid (NOTES.md, 1)."""
-        lengths, sigmoids = [], []
+        """Short vectors whose lengths differ by several per cent get the same float32 sigmoid."""
+        lengths: list[float] = []
+        sigmoids: list[float] = []
         for factor in (1.0, 1.05):
             for readout, scores in (("length", lengths), ("sigmoid", sigmoids)):
                 scorer, triple = capse(variant="released", readout=readout)
@@ -171,7 +172,7 @@ def test_the_starts_of_the_two_variants():
     deviations = {}
     for variant in ("paper", "released"):
         torch.manual_seed(0)
-        deviations[variant] = CapsE(CapsESettings(dim=50, filters=20, variant=variant)).weights.std().item()
+        deviations[variant] = CapsEScorer(CapsE(dim=50, filters=20, variant=variant)).weights.std().item()
     assert deviations["released"] == pytest.approx(0.01, rel=0.05)
     assert deviations["paper"] == pytest.approx(1.0, rel=0.05)
 
@@ -179,7 +180,7 @@ def test_the_starts_of_the_two_variants():
 @pytest.mark.parametrize("name", ["normal", "translation"])
 def test_filters_start(name):
     torch.manual_seed(0)
-    scorer = CapsE(CapsESettings(dim=4, filters=2000, filter_start=name))
+    scorer = CapsEScorer(CapsE(dim=4, filters=2000, filter_start=name))
     assert not scorer.bias.any()
     if name == "translation":
         assert torch.equal(scorer.filters, torch.tensor([[0.1], [0.1], [-0.1]]).expand(3, 2000))
@@ -188,26 +189,9 @@ def test_filters_start(name):
         assert scorer.filters.std().item() == pytest.approx(0.088, rel=0.05)
 
 
-def test_the_scaled_form_can_start_as_transe():
-    """−‖h + r − t‖₁ up to the noise in filters and weights."""
-    settings = CapsESettings(dim=50, filters=7, capsule_dim=3, variant="scaled", filter_start="distance")
-    torch.manual_seed(0)
-    scorer = CapsE(settings)
-    h, r, t = torch.randn(3, 200, 50) * 0.1
-    distances = (h + r - t).abs().sum(1)
-    scores = scorer.score_triples(h, r, t).detach()
-    assert torch.corrcoef(torch.stack([scores, -distances]))[0, 1] > 0.97
-    torch.testing.assert_close(scores, -distances, rtol=0.1, atol=0.0)
-
-
-def test_a_start_as_transe_needs_the_form_that_has_it():
-    with pytest.raises(SettingsError, match="needs 2 filters and variant 'scaled'"):
-        CapsESettings(filter_start="distance")
-
-
 def test_dropout_is_for_training_alone():
-    scorer = CapsE(CapsESettings(dim=6, filters=4, capsule_dim=3, dropout=0.5))
-    plain = CapsE(CapsESettings(dim=6, filters=4, capsule_dim=3))
+    scorer = CapsEScorer(CapsE(dim=6, filters=4, capsule_dim=3, dropout=0.5))
+    plain = CapsEScorer(CapsE(dim=6, filters=4, capsule_dim=3))
     plain.load_state_dict(scorer.state_dict())
     h, r, t = torch.randn(3, 8, 6)
     torch.testing.assert_close(scorer.eval().score_triples(h, r, t), plain.score_triples(h, r, t))

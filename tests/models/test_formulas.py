@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import re
+from importlib.metadata import entry_points
+from typing import Any
 
 import numpy as np
 import pytest
 
 from capse.models import MODELS
 
-FORMULAS = {}
+# Models of other packages bring their formulas along, as entry points of this group.
+FORMULAS: dict[str, Any] = {entry.name: entry.load() for entry in entry_points(group="capse.model_formulas")}
 
 
 def formula(name):
@@ -57,33 +60,46 @@ def softmax(b):
 
 
 def algorithm_1(votes, iterations, *, factor, epsilon):
-    """The paper's routing, line by line; ``factor`` multiplies c (1 in the paper, k in the released program)."""
+    """The paper's routing, line by line: s and e = squash(s). ``factor`` multiplies c (k in the released program)."""
     b = [0.0 for _ in votes]
     for _ in range(iterations):
         c = [factor * x for x in softmax(b)]
         s = sum(c_i * vote for c_i, vote in zip(c, votes, strict=True))
         e = squash(s, epsilon)
         b = [b_i + sum(vote * e) for b_i, vote in zip(b, votes, strict=True)]
-    return e
+    return s, e
+
+
+def first_layer(p, h, r, t):
+    """Capsule i holds the entries at dimension i of all feature maps."""
+    return list(feature_maps(p, h, r, t).T)
+
+
+def votes(p, u):
+    """û_i = W_i u_i with W_i ∈ R^{d×N}."""
+    return [np.array([sum(row * u_i) for row in w_i.T]) for w_i, u_i in zip(p["scorer.weights"], u, strict=True)]
 
 
 @formula("capse")
 def capse(p, settings, h, r, t):
-    """Nguyen et al. 2019, section 2: f = ‖capsnet(g([v_s, v_r, v_o] ∗ Ω))‖; the released program by NOTES.md, 1."""
+    """Nguyen et al. 2019, section 2: f = ‖capsnet(g([v_s, v_r, v_o] ∗ Ω))‖; the released program: decision 012."""
     released = settings.variant == "released"
     epsilon = 1e-9 if released else 0.0
-    q = feature_maps(p, h, r, t)
-    k = q.shape[1]
-    u = [q[:, i] for i in range(k)]  # entries at the same dimension from all feature maps
+    u = first_layer(p, h, r, t)
     if released:
         u = [squash(u_i, epsilon) for u_i in u]
-    w = [p["scorer.weights"][i].T for i in range(k)]  # W_i, (d, N)
-    votes = [np.array([sum(row * u_i) for row in w_i]) for w_i, u_i in zip(w, u, strict=True)]
-    e = algorithm_1(votes, settings.routing, factor=k if released else 1, epsilon=epsilon)
+    _, e = algorithm_1(votes(p, u), settings.routing, factor=len(u) if released else 1, epsilon=epsilon)
     score = math.sqrt(sum(e * e) + epsilon)
     if settings.readout == "sigmoid":
         score = 1 / (1 + math.exp(-score))
     return -score if released else score  # released: the shorter, the more plausible
+
+
+@formula("scaled-capse")
+def scaled_capse(p, settings, h, r, t):
+    """Ours: γ‖s‖, where s is what section 2 of Nguyen et al. 2019 would squash into the output capsule."""
+    s, _ = algorithm_1(votes(p, first_layer(p, h, r, t)), settings.routing, factor=1, epsilon=0.0)
+    return p["scorer.scale"] * math.sqrt(sum(s * s))
 
 
 @formula("convkb")

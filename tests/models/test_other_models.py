@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
-from capse.models import (
-    BilinearSettings,
-    ConvE,
-    ConvESettings,
-    ConvKB,
-    ConvKBSettings,
-    TranslationSettings,
-    build_model,
-    scorer_class,
-)
+from capse import ComplEx, ConvE, ConvKB, DistMult, TransE
+from capse.models import MODELS, build_model
+from capse.models.conve import ConvEScorer
+from capse.models.convkb import ConvKBScorer
 
 TRANSLATIONS = ["transe", "transh", "transr", "transd", "stranse"]
 
@@ -33,12 +29,10 @@ class TestDropout:
     @staticmethod
     def models(name, **settings):
         """The same weights with and without dropout."""
-        make = scorer_class(name).Settings
+        make: Any = MODELS[name].Settings
         none = dict.fromkeys(settings, 0.0)
         sizes = {"dim": 60, "filters": 8} if name in ("conve", "convkb") else {"dim": 60}
-        return [
-            build_model(name, make(**sizes, **extra), entities=20, relations=3, seed=4) for extra in (settings, none)
-        ]
+        return [build_model(make(**sizes, **extra), entities=20, relations=3, seed=4) for extra in (settings, none)]
 
     EACH = pytest.mark.parametrize(
         ("name", "setting"), [(name, setting) for name, settings in DROPOUTS.items() for setting in settings]
@@ -71,9 +65,9 @@ class TestDropout:
             assert torch.equal(plain.train().score_triples(*ids), plain.score_triples(*ids))
 
     def test_conve_drops_whole_feature_maps(self):
-        settings = ConvESettings(dim=60, filters=8, input_dropout=0, feature_dropout=0.5, hidden_dropout=0)
+        settings = ConvE(dim=60, filters=8, input_dropout=0, feature_dropout=0.5, hidden_dropout=0)
         torch.manual_seed(0)
-        scorer, seen = ConvE(settings).train(), []
+        scorer, seen = ConvEScorer(settings).train(), []
         scorer.hidden.register_forward_pre_hook(lambda module, inputs: seen.extend(inputs))
         scorer.score_triples(torch.randn(16, 61), torch.randn(16, 60), torch.randn(16, 61))
         maps = seen[0].unflatten(1, (8, -1))  # (16, 8, positions)
@@ -85,7 +79,7 @@ class TestDropout:
 class TestConvE:
     def test_evaluation_uses_the_running_statistics(self):
         """In evaluation a triple's score does not depend on its batch, nor do the statistics move."""
-        model = build_model("conve", ConvESettings(dim=60, filters=4), entities=20, relations=3)
+        model = build_model(ConvE(dim=60, filters=4), entities=20, relations=3)
         ids = torch.arange(20), torch.arange(20) % 3, torch.arange(20).flip(0)
         with torch.no_grad():
             model.train().score_triples(*ids)
@@ -97,14 +91,14 @@ class TestConvE:
         assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
     def test_training_moves_the_running_statistics(self):
-        model = build_model("conve", ConvESettings(dim=60, filters=4), entities=20, relations=3).train()
+        model = build_model(ConvE(dim=60, filters=4), entities=20, relations=3).train()
         before = {name: value.clone() for name, value in model.state_dict().items() if "running" in name}
         model.score_triples(torch.arange(20), torch.arange(20) % 3, torch.arange(20))
         assert len(before) == 6
         assert not any(torch.equal(value, model.state_dict()[name]) for name, value in before.items())
 
     def test_the_entity_bias_starts_at_zero_and_adds_to_tails_only(self):
-        model = build_model("conve", ConvESettings(dim=60, filters=4, reciprocal=False), entities=5, relations=2).eval()
+        model = build_model(ConvE(dim=60, filters=4, reciprocal=False), entities=5, relations=2).eval()
         heads, relations = torch.arange(5), torch.arange(5) % 2
         with torch.no_grad():
             assert not model.entities[:, -1].any()
@@ -114,8 +108,8 @@ class TestConvE:
             torch.testing.assert_close(model.score_heads(relations, heads), before_heads(model) + heads[:, None])
 
     def test_it_is_reciprocal_by_default(self):
-        assert ConvESettings().reciprocal
-        assert build_model("conve", ConvESettings(dim=60), entities=2, relations=3).relations.shape[0] == 6
+        assert ConvE().reciprocal
+        assert build_model(ConvE(dim=60), entities=2, relations=3).relations.shape[0] == 6
 
 
 def before_heads(model):
@@ -132,7 +126,7 @@ class TestUnitBall:
 
     @staticmethod
     def model(name, **settings):
-        model = build_model(name, TranslationSettings(dim=4, **settings), entities=6, relations=2)
+        model = build_model(MODELS[name].Settings(dim=4, **settings), entities=6, relations=2)
         with torch.no_grad():
             model.relations.normal_(0, 3, generator=torch.Generator().manual_seed(0))
             model.entities.normal_(0, 3, generator=torch.Generator().manual_seed(1))
@@ -174,11 +168,11 @@ class TestUnitBall:
 
     @pytest.mark.parametrize("name", TRANSLATIONS)
     def test_a_fresh_model_is_in_the_ball(self, name):
-        model = build_model(name, TranslationSettings(dim=20), entities=50, relations=7)
+        model = build_model(MODELS[name].Settings(dim=20), entities=50, relations=7)
         assert (model.entities.detach()[:, :20].norm(dim=1) <= 1 + 1e-6).all()
 
     def test_it_survives_training_steps(self):
-        model = build_model("transe", TranslationSettings(dim=4), entities=6, relations=2)
+        model = build_model(TransE(dim=4), entities=6, relations=2)
         optimiser = torch.optim.SGD(model.parameters(), lr=10.0)
         outside = 0
         for step in range(5):
@@ -193,7 +187,7 @@ class TestUnitBall:
 
     @pytest.mark.parametrize("name", ["distmult", "complex"])
     def test_others_have_no_constraint(self, name):
-        model = build_model(name, BilinearSettings(dim=4), entities=6, relations=2)
+        model = build_model(MODELS[name].Settings(dim=4), entities=6, relations=2)
         with torch.no_grad():
             model.entities.mul_(100)
         before = model.entities.detach().clone()
@@ -206,8 +200,8 @@ class TestStarts:
     @pytest.mark.parametrize("norm", [1, 2])
     @pytest.mark.parametrize("start", ["uniform", "normal"])
     def test_identity_matrices_start_as_transe(self, name, norm, start):
-        settings = TranslationSettings(dim=4, norm=norm, vector_start=start)
-        model, transe = (build_model(x, settings, entities=5, relations=3, seed=2) for x in (name, "transe"))
+        sizes = {"dim": 4, "norm": norm, "vector_start": start}
+        model, transe = (build_model(MODELS[x].Settings(**sizes), 5, 3, seed=2) for x in (name, "transe"))
         ids = torch.arange(5), torch.tensor([2, 0, 1, 1, 2]), torch.arange(5).flip(0)
         with torch.no_grad():
             transe.entities.copy_(model.entities)
@@ -217,20 +211,20 @@ class TestStarts:
     @pytest.mark.parametrize("name", TRANSLATIONS)
     def test_translations_start_at_length_one(self, name):
         """Bordes et al. 2013, Algorithm 1: uniform in ±6/√k, relation vectors then normalised."""
-        model = build_model(name, TranslationSettings(dim=4), entities=5, relations=9)
+        model = build_model(MODELS[name].Settings(dim=4), entities=5, relations=9)
         torch.testing.assert_close(model.relations.detach()[:, :4].norm(dim=1), torch.ones(9))
 
     def test_translations_can_start_near_zero(self):
         """Normal of deviation 1/k, in entities and relations alike, as Nguyen et al.'s program has it."""
-        settings = TranslationSettings(dim=50, vector_start="normal")
-        model = build_model("transe", settings, entities=400, relations=400)
+        settings = TransE(dim=50, vector_start="normal")
+        model = build_model(settings, entities=400, relations=400)
         for table in model.tables:
             assert table.std().item() == pytest.approx(1 / 50, rel=0.05)
             assert table.mean().item() == pytest.approx(0, abs=1e-3)
 
     @pytest.mark.parametrize("norm", [1, 2])
     def test_a_perfect_translation_has_the_highest_score(self, norm):
-        model = build_model("transe", TranslationSettings(dim=4, norm=norm), entities=5, relations=1)
+        model = build_model(TransE(dim=4, norm=norm), entities=5, relations=1)
         with torch.no_grad():
             model.entities[3] = model.entities[0] + model.relations[0]
             scores = model.score_tails(torch.tensor([0]), torch.tensor([0]))[0]
@@ -240,12 +234,12 @@ class TestStarts:
 
 class TestMagnitudes:
     def test_complex_numbers_have_a_modulus(self):
-        scorer = build_model("complex", BilinearSettings(dim=2), entities=2, relations=2).scorer
+        scorer = build_model(ComplEx(dim=2), entities=2, relations=2).scorer
         vectors = torch.tensor([[3.0, 0.0, -4.0, 2.0], [0.0, -1.0, 0.0, 0.0]])  # 3 − 4i, 2i; 0, −1
         torch.testing.assert_close(scorer.magnitudes(vectors), torch.tensor([[5.0, 2.0], [0.0, 1.0]]))
 
     def test_real_numbers_have_an_absolute_value(self):
-        scorer = build_model("distmult", BilinearSettings(dim=2), entities=2, relations=2).scorer
+        scorer = build_model(DistMult(dim=2), entities=2, relations=2).scorer
         assert torch.equal(scorer.magnitudes(torch.tensor([-2.0, 3.0])), torch.tensor([2.0, 3.0]))
 
 
@@ -253,8 +247,8 @@ class TestSymmetry:
     """What DistMult cannot say and ComplEx can."""
 
     def test_distmult_is_symmetric_and_complex_is_not(self):
-        for name, symmetric in (("distmult", True), ("complex", False)):
-            model = build_model(name, BilinearSettings(dim=4), entities=5, relations=2).double()
+        for settings, symmetric in ((DistMult(dim=4), True), (ComplEx(dim=4), False)):
+            model = build_model(settings, entities=5, relations=2).double()
             heads, relations, tails = torch.arange(4), torch.arange(4) % 2, torch.arange(1, 5)
             forward, backward = (
                 model.score_triples(heads, relations, tails),
@@ -265,8 +259,8 @@ class TestSymmetry:
 
 def test_convkb_starts_from_transes_filters():
     """All filters (0.1, 0.1, −0.1): every feature is relu(0.1·(h + r − t))."""
-    model = build_model("convkb", ConvKBSettings(dim=3, filters=2), entities=3, relations=1)
-    assert isinstance(model.scorer, ConvKB)
+    model = build_model(ConvKB(dim=3, filters=2), entities=3, relations=1)
+    assert isinstance(model.scorer, ConvKBScorer)
     assert torch.equal(model.scorer.filters, torch.tensor([[0.1, 0.1], [0.1, 0.1], [-0.1, -0.1]]))
     h, r, t = model.entities[0], model.relations[0], model.entities[2]
     features = (0.1 * (h + r - t)).clamp(min=0)
@@ -277,7 +271,7 @@ def test_convkb_starts_from_transes_filters():
 
 def test_starts_of_convkbs_w():
     """Xavier's for a layer from kN numbers to one, as the released program has it, or normal, cut at two deviations."""
-    scorers = [ConvKB(ConvKBSettings(dim=50, filters=40, weight_start=start)) for start in ("xavier", "normal")]
+    scorers = [ConvKBScorer(ConvKB(dim=50, filters=40, weight_start=start)) for start in ("xavier", "normal")]
     xavier, normal = (scorer.weights.detach() for scorer in scorers)
     bound = (6 / 2001) ** 0.5
     assert 0.95 * bound < xavier.max() <= bound
@@ -287,7 +281,7 @@ def test_starts_of_convkbs_w():
 
 
 def test_conve_trains_on_a_batch_of_one_question() -> None:
-    model = build_model("conve", ConvESettings(dim=12, height=3, filters=2), entities=4, relations=2)
+    model = build_model(ConvE(dim=12, height=3, filters=2), entities=4, relations=2)
     loss = model.train().score_tails(torch.tensor([1]), torch.tensor([0])).sum()
     loss.backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import pytest
 import torch
 
+from capse import ComplEx, DistMult, ScaledCapsE, TransE
 from capse.errors import SettingsError
-from capse.models import BilinearSettings, CapsESettings, TranslationSettings, build_model
+from capse.models import build_model
+from capse.models.scaled_capse import ScaledCapsEScorer
 from capse.models.starts import product_filters
 
 ENTITIES, RELATIONS, PRODUCTS, DISTANCES = 40, 6, 60, 30
 
 
 def started(entity_size=0.4, relation_size=0.2, knots=8, **settings):
-    """CapsE that starts as a product, over vectors of some size, and its scores of some triples."""
-    settings = {"dim": PRODUCTS, "filters": 8 * knots + 3, "capsule_dim": 3, "variant": "scaled"} | settings
-    model = build_model("capse", CapsESettings(filter_start="product", **settings), ENTITIES, RELATIONS, seed=1)
+    """A scaled CapsE that starts as a product, over vectors of some size, and its scores of some triples."""
+    settings = {"dim": PRODUCTS, "filters": 8 * knots + 3, "capsule_dim": 3} | settings
+    model = build_model(ScaledCapsE(filter_start="product", **settings), ENTITIES, RELATIONS, seed=1)
     with torch.no_grad():
         model.entities.normal_(0, entity_size)
         model.relations.normal_(0, relation_size)
@@ -82,37 +84,48 @@ def test_every_size_of_a_distance_leaves_the_length_above_zero():
 
 
 def test_other_starts_are_left_alone():
-    model = build_model("capse", CapsESettings(dim=4, filters=3), 5, 2)
+    model = build_model(ScaledCapsE(dim=4, filters=3), 5, 2)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.adapt()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+def test_it_can_start_as_transe():
+    """−‖h + r − t‖₁ up to the noise in filters and weights."""
+    torch.manual_seed(0)
+    scorer = ScaledCapsEScorer(ScaledCapsE(dim=50, filters=7, capsule_dim=3, filter_start="distance"))
+    h, r, t = torch.randn(3, 200, 50) * 0.1
+    distances = (h + r - t).abs().sum(1)
+    scores = scorer.score_triples(h, r, t).detach()
+    assert correlation(scores, -distances) > 0.97
+    torch.testing.assert_close(scores, -distances, rtol=0.1, atol=0.0)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"filter_start": "product", "variant": "scaled", "filters": 18}, "needs 19 filters and variant 'scaled'"),
-        ({"filter_start": "product", "filters": 50}, "needs 19 filters and variant 'scaled'"),
+        ({"filter_start": "product", "filters": 18}, "model.filter_start is 'product' and model.filters 18: set .*=19"),
+        ({"filter_start": "distance", "filters": 1}, "model.filter_start is 'distance' and model.filters 1: set .*=2"),
         ({"distance_dims": 3}, "model.distance_dims is 3 and model.filter_start 'normal'"),
-        ({"filter_start": "product", "variant": "scaled", "dim": 4, "distance_dims": 4}, "model.distance_dims is 4"),
+        ({"filter_start": "product", "dim": 4, "distance_dims": 4}, "model.distance_dims is 4"),
         ({"distance_weight": -0.5}, "model.distance_weight is -0.5: choose 0 or more"),
     ],
 )
 def test_what_cannot_be_is_said(settings, message):
     with pytest.raises(SettingsError, match=message):
-        CapsESettings(**settings)
+        ScaledCapsE(**settings)
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"),
+    "settings",
     [
-        ("transe", TranslationSettings(dim=6)),
-        ("distmult", BilinearSettings(dim=6)),
-        ("complex", BilinearSettings(dim=6)),
+        TransE(dim=6),
+        DistMult(dim=6),
+        ComplEx(dim=6),
     ],
 )
-def test_an_inverse_relation_asks_the_other_way_round(name, settings):
-    model = build_model(name, settings, ENTITIES, RELATIONS)
+def test_an_inverse_relation_asks_the_other_way_round(settings):
+    model = build_model(settings, ENTITIES, RELATIONS)
     inverse = model.scorer.inverse(model.relations)
     h, t = model.entities[:10], model.entities[10:20]
     r, back = model.relations[[0, 1, 2, 3, 4, 5, 0, 1, 2, 3]], inverse[[0, 1, 2, 3, 4, 5, 0, 1, 2, 3]]

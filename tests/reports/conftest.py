@@ -1,55 +1,14 @@
-"""A small graph with hostile labels, runs trained on it, and a reader that insists on well-formed pages."""
+"""A small graph with hostile labels, and runs trained on it."""
 
 from __future__ import annotations
-
-from html.parser import HTMLParser
 
 import pytest
 
 from capse.experiments.fit import fit
+from capse.experiments.recipe import Recipe
 from capse.graph.dataset import Graph
 
 HOSTILE = "<script>alert('x')</script> & \"$5_{}$\" 村"
-VOID = {"meta"}
-
-
-class Page(HTMLParser):
-    """Everything a test asks of a page; raises where elements are not properly nested."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.elements, self.words = [], [], []
-        self.feed(text)
-        self.close()
-        assert not self.open, f"not closed: {self.open}"
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open[-1] == tag, f"</{tag}> closes <{self.open[-1]}>"
-        self.open.pop()
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-    @property
-    def text(self):
-        return "\n".join(self.words)
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
-
-
-@pytest.fixture(scope="session")
-def read_page():
-    return Page
 
 
 @pytest.fixture(scope="session")
@@ -67,5 +26,5 @@ def runs(hostile_graph, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     options = ["model.dim=8", "training.epochs=4", "validation.every=2"]
     for model in ("transe", "capse"):
-        fit(hostile_graph, model=model, out=folder / model, overrides=options)
+        fit(hostile_graph, Recipe.resolve(model=model, overrides=options), out=folder / model)
     return [folder / "transe", folder / "capse"]

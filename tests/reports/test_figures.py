@@ -1,5 +1,7 @@
 import io
+from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
@@ -46,9 +48,10 @@ def test_a_bar_for_each_policy_and_model(evaluations):
 def test_intervals_stand_on_the_realistic_bars(evaluations):
     (axes,) = figures.tie_policies(evaluations).axes
     realistic = POLICIES.index("realistic")
-    for container, model in zip(axes.containers[3:], range(3), strict=True):
+    containers: list[Any] = axes.containers[3:]
+    for container, model in zip(containers, range(3), strict=True):
         (segment,) = container.lines[2][0].get_segments()
-        bar = axes.patches[4 * model + realistic]
+        bar: Any = axes.patches[4 * model + realistic]
         assert segment[0][0] == pytest.approx(bar.get_x() + bar.get_width() / 2)
         assert segment[1][1] - segment[0][1] == pytest.approx(0.1)
 
@@ -80,7 +83,7 @@ def test_learning_curves():
     for line, mrr in zip(history[1::2], (0.5, 0.4), strict=True):
         line |= {"validation": planted_metrics(mrr), "best_epoch": 2}
     loss, quality = figures.learning_curves(history).axes
-    assert loss.lines[0].get_xydata().tolist() == [[1, 4], [2, 3], [3, 2], [4, 1]]
+    assert np.asarray(loss.lines[0].get_xydata()).tolist() == [[1, 4], [2, 3], [3, 2], [4, 1]]
     curve, best = quality.lines
     assert curve.get_ydata() == pytest.approx([0.3, 0.2])
     assert best.get_xdata() == [2]
@@ -92,7 +95,7 @@ def test_learning_curves():
 def test_a_history_without_validation():
     loss, quality = figures.learning_curves([{"epoch": 1, "loss": 1.0}]).axes
     assert len(loss.lines) == 1
-    assert not len(quality.lines[0].get_xdata())
+    assert not np.size(quality.lines[0].get_xdata())
 
 
 def test_figures_can_be_saved_as_pictures(evaluations):

@@ -9,7 +9,8 @@ from capse.errors import CapseError, RunError, SettingsError
 from capse.evaluation.metrics import summarize
 from capse.evaluation.ranks import Ranks
 from capse.experiments.fit import fit
-from capse.graph.predictor import LinkPredictor
+from capse.experiments.recipe import Recipe
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.reports.figures import POLICIES
 from capse.reports.recorded import record_runs, run_names
 from capse.reports.report import render
@@ -132,7 +133,11 @@ def test_the_command_writes_a_page(runs, tmp_path, read_page):
 
 
 def test_one_untrained_run(hostile_graph, tmp_path, read_page):
-    fit(hostile_graph, model="distmult", out=tmp_path / "run", overrides=["model.dim=4", "training.epochs=0"])
+    fit(
+        hostile_graph,
+        Recipe.resolve(model="distmult", overrides=["model.dim=4", "training.epochs=0"]),
+        out=tmp_path / "run",
+    )
     page = read_page(render(record_runs([tmp_path / "run"])))
     assert "not trained at all." in page.text
     assert "Training" not in page.words
@@ -150,7 +155,11 @@ def test_runs_of_one_model_are_told_apart_by_folder(runs, tmp_path):
 
 
 def test_runs_on_different_data_are_refused(runs, planted, tmp_path):
-    fit(planted, model="distmult", out=tmp_path / "other", overrides=["model.dim=4", "training.epochs=0"])
+    fit(
+        planted,
+        Recipe.resolve(model="distmult", overrides=["model.dim=4", "training.epochs=0"]),
+        out=tmp_path / "other",
+    )
     with pytest.raises(SettingsError, match="different data"):
         record_runs([runs[0], tmp_path / "other"])
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from capse.errors import StorageError
-from capse.runs import atomic
-from capse.runs.atomic import atomic_folder, atomic_path, storage_errors, write_json, write_text
+from capse.errors import SettingsError, StorageError
+from capse.runs.atomic import atomic_folder, atomic_path, check_free, storage_errors, write_json, write_text
 
 
 def contents(folder):
@@ -65,7 +64,7 @@ def test_a_failing_system_call_leaves_the_old_file_and_nothing_else(tmp_path, mo
     def fail(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(atomic.os, function, fail)
+    monkeypatch.setattr(os, function, fail)
     with pytest.raises(StorageError, match=r"a\.txt \(No space left on device\): free space"):
         write_text(path, "new")
     monkeypatch.undo()
@@ -86,7 +85,7 @@ def test_the_content_is_on_disk_before_it_is_renamed(tmp_path, monkeypatch):
     calls = []
     for name in ("fsync", "replace"):
         real = getattr(os, name)
-        monkeypatch.setattr(atomic.os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1])
+        monkeypatch.setattr(os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1])
     write_text(tmp_path / "a.txt", "new")
     assert calls == ["fsync", "replace", "fsync"]
 
@@ -189,11 +188,21 @@ for write in (
     assert contents(tmp_path) == ["a.txt"]
 
 
+def test_a_folder_is_free_if_nothing_is_there(tmp_path):
+    check_free(tmp_path / "new")
+    (tmp_path / "empty").mkdir()
+    check_free(tmp_path / "empty")
+    (tmp_path / "full").mkdir()
+    for taken in (tmp_path / "full" / "file", tmp_path / "full"):
+        write_text(tmp_path / "full" / "file", "x")
+        with pytest.raises(SettingsError, match="is not an empty folder: choose another --out"):
+            check_free(taken)
+
+
 def test_json_is_indented_unicode_and_never_nan(tmp_path):
     path = tmp_path / "a.json"
     write_json(path, {"ü": [1, None]})
-    assert json.loads(path.read_text(encoding="utf-8")) == {"ü": [1, None]}
-    assert "ü" in path.read_text(encoding="utf-8")
+    assert path.read_bytes() == '{\n  "ü": [\n    1,\n    null\n  ]\n}\n'.encode()
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(path, {"x": float("nan")})
     assert json.loads(path.read_text(encoding="utf-8")) == {"ü": [1, None]}

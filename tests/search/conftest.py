@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from capse.models import model_settings
-from capse.search.documents import Documents
-from capse.search.live import ProfileSettings
-from capse.search.log import NO_TIME, SearchLog
-from capse.search.run import SearchRun, personal_model
-from capse.search.simulate import Simulated, SimulationSettings, simulate
-from capse.search.vectors import VectorSettings, VectorSpace, build_vectors
+from capse.search.logs.documents import Documents
+from capse.search.logs.search_log import NO_TIME, SearchLog
+from capse.search.logs.simulation import Simulated, SimulationSettings, simulate
+from capse.search.rankers.search_run import SearchRun, personal_model
+from capse.search.users.user_state import ProfileSettings
+from capse.search.vectors.vector_space import VectorSettings, VectorSpace, build_vectors
 
 WIDTH = 8
 
@@ -34,13 +34,13 @@ def make_run(world: Simulated, space: VectorSpace) -> Callable[..., SearchRun]:
     """An untrained run of a method; the first eight users have offsets."""
 
     def make(method: str = "capse", profile: ProfileSettings | None = None, **options: object) -> SearchRun:
-        name, settings = model_settings({"name": method, "dim": WIDTH, **options})
+        settings = model_settings({"name": method, "dim": WIDTH, **options})
         profile = profile or ProfileSettings()
         users = list(world.log.users[:8]) if profile.user != "profile" else []
-        model = personal_model(name, settings, len(users), WIDTH, seed=1)
+        model = personal_model(settings, len(users), WIDTH, seed=1)
         if users:
             model.offsets.data.normal_(std=0.05)
-        return SearchRun(name, settings, profile, model.eval(), space, users)
+        return SearchRun(settings, profile, model.eval(), space, users)
 
     return make
 

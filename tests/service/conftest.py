@@ -10,22 +10,23 @@ import signal
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import httpx
 import pytest
 import torch
 
-from capse.graph.calibration import Calibration
+from capse import DistMult
 from capse.graph.dataset import Graph
-from capse.graph.predictor import LinkPredictor, save_run_graph
+from capse.graph.link_prediction.calibration import Calibration
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.vocabulary import Vocabulary
-from capse.models import BilinearSettings, build_model, model_settings
-from capse.runs.atomic import write_text
+from capse.models import build_model, model_settings
 from capse.runs.folder import RunFolder
-from capse.search.live import ProfileSettings
-from capse.search.run import SearchRun, personal_model
-from capse.search.simulate import SimulationSettings, simulate
-from capse.search.vectors import VectorSettings, build_vectors
+from capse.search.logs.simulation import SimulationSettings, simulate
+from capse.search.rankers.search_run import SearchRun, personal_model
+from capse.search.users.user_state import ProfileSettings
+from capse.search.vectors.vector_space import VectorSettings, build_vectors
 from capse.service.app import create_app
 from capse.service.settings import ServiceSettings
 
@@ -41,18 +42,16 @@ def write_graph_run(path, *, calibrated=True, scale=1.0):
     names = [f"Person {i}" for i in range(PEOPLE - 2)] + ["Änne Öz", "Änne Öz"]
     entities = Vocabulary(labelled.entities.labels, names, "entity")
     graph = Graph("small", entities, labelled.relations, labelled.train, labelled.valid, labelled.test)
-    model = build_model("distmult", BilinearSettings(dim=1), PEOPLE, 2)
+    model = build_model(DistMult(dim=1), PEOPLE, 2)
     with torch.no_grad():
         model.entities[:, 0] = 4 - torch.arange(PEOPLE) / 8
         model.relations.fill_(scale)
     shutil.rmtree(path, ignore_errors=True)
-    folder = RunFolder(path)
-    save_run_graph(folder, graph)
-    write_text(folder.recipe, "data: small\nmodel: {name: distmult, dim: 1}\n")
-    LinkPredictor(model, graph).save(folder)
+    LinkPredictor(model, graph).save(path)
     if calibrated:
-        Calibration(2.0, -3.0, triples=10, seed=0, brier_score=0.1, expected_calibration_error=0.1).save(folder)
-    return folder.path
+        fit = Calibration(2.0, -3.0, triples=10, seed=0, brier_score=0.1, expected_calibration_error=0.1)
+        fit.save(RunFolder(path))
+    return path
 
 
 class Client:
@@ -141,9 +140,9 @@ def make_search_run(simulated):
 
     def make(path, seed=0):
         space = build_vectors(simulated.log, VectorSettings(topics=WIDTH, iterations=3, seed=seed))
-        name, settings = model_settings({"name": "capse", "dim": WIDTH})
-        model = personal_model(name, settings, 0, WIDTH, seed=1)
-        SearchRun(name, settings, ProfileSettings(user="profile"), model.eval(), space, []).save(path)
+        settings = model_settings({"name": "capse", "dim": WIDTH})
+        model = personal_model(settings, 0, WIDTH, seed=1)
+        SearchRun(settings, ProfileSettings(user="profile"), model.eval(), space, []).save(path)
         return path
 
     return make
@@ -164,7 +163,7 @@ class Server:
 
     def __init__(self, *arguments, folder):
         self.log = folder / "log"
-        command = [sys.executable, "-m", "capse.cli", "serve", *map(str, arguments), "--port", "0"]
+        command = [sys.executable, "-m", "capse", "serve", *map(str, arguments), "--port", "0"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -214,7 +213,7 @@ def start_server():
 @pytest.fixture
 def server(tmp_path):
     """Starts servers, and stops them."""
-    servers = []
+    servers: list[Any] = []
 
     def start(*arguments):
         folder = tmp_path / f"server-{len(servers)}"

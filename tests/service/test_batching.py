@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ import torch
 from torch import nn
 
 from capse.graph.dataset import Graph
-from capse.graph.prediction import Question
-from capse.graph.predictor import LinkPredictor
-from capse.graph.queries import FREE
+from capse.graph.link_prediction.completion import Query
+from capse.graph.link_prediction.predictor import LinkPredictor
+from capse.graph.link_prediction.queries import FREE
 from capse.service import batching
 from capse.service.batching import Batcher
 from capse.service.problems import Problem
@@ -40,23 +41,27 @@ class Model(nn.Module):
         return self.table[heads, relations]
 
 
+def model_of(table):
+    return Model(table)
+
+
 @pytest.fixture
 def predictor():
     graph = Graph.from_triples([(f"e{i:02}", "r", f"e{(i + 1) % ENTITIES:02}") for i in range(ENTITIES)])
-    return LinkPredictor(Model(np.random.default_rng(0).random((ENTITIES, 1, ENTITIES))), graph)
+    return LinkPredictor(model_of(np.random.default_rng(0).random((ENTITIES, 1, ENTITIES))), graph)
 
 
 @pytest.fixture
 def batcher():
     told = []
-    batcher = Batcher(0.0, lambda *call: told.append(call))
+    batcher: Any = Batcher(0.0, lambda *call: told.append(call))
     batcher.told = told
     yield batcher
     batcher.stop()
 
 
 def question(head, top=3, new=False):
-    return Question(head, 0, FREE, top, new)
+    return Query(head, 0, FREE, top, new)
 
 
 def expected(predictor, asked):
@@ -83,7 +88,7 @@ def test_what_piles_up_while_one_call_runs_goes_into_the_next(batcher, predictor
 
 
 def test_a_question_waits_a_moment_for_others(predictor):
-    batcher = Batcher(window=0.5)
+    batcher: Any = Batcher(window=0.5)
     futures = [batcher.ask(predictor, [question(i)]) for i in range(3)]
     for future in futures:
         future.result(5)
@@ -108,7 +113,7 @@ def test_a_request_of_many_does_not_keep_a_request_of_one_waiting(batcher, predi
 
 
 def test_questions_of_two_models_are_not_mixed(batcher, predictor):
-    other = LinkPredictor(Model(1 - predictor.model.table.numpy()), predictor.graph)
+    other = LinkPredictor(model_of(1 - predictor.model.table.numpy()), predictor.graph)
     futures = [batcher.ask(model, [question(i)]) for i in range(3) for model in (predictor, other)]
     for i, future in enumerate(futures):
         model = (predictor, other)[i % 2]
@@ -145,7 +150,7 @@ def test_too_many_waiting_questions_are_refused(batcher, predictor, monkeypatch)
 
 
 def test_a_batcher_that_is_stopped_answers_what_waits(predictor):
-    batcher = Batcher(window=30)
+    batcher: Any = Batcher(window=30)
     futures = [batcher.ask(predictor, [question(i)]) for i in range(3)]
     batcher.stop()
     assert all(future.done() for future in futures)

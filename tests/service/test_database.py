@@ -44,7 +44,7 @@ def test_a_database_that_is_gone_and_comes_back(client, database, simulated):
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("full", "the database has no room left"),
+        ("full", "the database has no space left"),
         ("busy", "the database is busy"),
         ("gone", "the database does not answer"),
         ("damaged", "the database cannot be used"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capse.service.settings import MAX_ANSWERS, MAX_BODY, MAX_QUERIES, MAX_TRIPLES
+from capse.service.limits import MAX_ANSWERS, MAX_BODY, MAX_QUERIES, MAX_TRIPLES
 
 JSON = {"Content-Type": "application/json"}
 ASK = {"relation": "knows", "head": "e00"}

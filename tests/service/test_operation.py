@@ -14,7 +14,7 @@ import pytest
 from capse.errors import RunError, SettingsError
 from capse.service import observe
 from capse.service.app import create_app
-from capse.service.models import fingerprint
+from capse.service.loaded_models import fingerprint
 from capse.service.settings import ServiceSettings
 
 ASK = {"relation": "knows", "head": "e00", "top": 1}
@@ -57,7 +57,7 @@ def cut(file):
     ("spoil", "says"),
     [
         (lambda run: cut(run / "model.safetensors"), "RUN/model.safetensors is damaged"),
-        (lambda run: cut(run / "vocabulary" / "entities.parquet"), "not a readable vocabulary"),
+        (lambda run: cut(run / "vocabulary" / "entities.parquet"), "RUN/vocabulary/entities.parquet is damaged"),
         (lambda run: (run / "calibration.json").write_text("{"), "RUN/calibration.json is damaged"),
         (lambda run: (run / "model.safetensors").unlink(), "the run in RUN is not finished"),
         (shutil.rmtree, "there is no run in RUN"),

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -52,7 +53,8 @@ def browser(tool):
 @pytest.fixture
 def open_page(browser, address):
     """Opens pages; afterwards, none may have had an error or asked another host."""
-    contexts, found = [], {"errors": [], "hosts": set(), "expected": ()}
+    contexts: list[Any] = []
+    found: dict[str, Any] = {"errors": [], "hosts": set(), "expected": ()}
 
     def start(hash="", expected=(), base=address, **options):
         context = browser.new_context(**{"viewport": {"width": 1100, "height": 800}, **options})
@@ -426,7 +428,7 @@ class TestEverybody:
         assert page.evaluate(ground) == dark
 
     def test_a_key_is_asked_for_and_kept_in_this_tab_only(self, open_page, tool, runs, tmp_path):
-        add = [sys.executable, "-m", "capse.cli", "key", "add", "page", "--db", str(tmp_path / "page.db")]
+        add = [sys.executable, "-m", "capse", "key", "add", "page", "--db", str(tmp_path / "page.db")]
         scopes = [word for scope in ("predict", "rerank", "events", "users") for word in ("--scope", scope)]
         key = subprocess.run([*add, *scopes], check=True, capture_output=True, text=True).stdout.strip()
         with tool.serving(runs[0], folder=tmp_path, options=("--require-keys",)) as guarded:

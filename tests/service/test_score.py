@@ -25,7 +25,7 @@ def test_triples_get_the_scores_of_the_python_interface(client, run):
 def test_many_triples_are_scored_in_parts(run, monkeypatch):
     triples = [(f"e{i:02}", "knows", f"e{(i * 7) % 30:02}") for i in range(30)]
     whole = run.score(triples)
-    monkeypatch.setattr("capse.graph.predictor._WORKSPACE", 7 * run.model.scorer.floats_per_triple)
+    monkeypatch.setattr("capse.kernels.workspace.CPU", 7 * run.model.scorer.floats_per_triple)
     assert run.score(triples) == whole
     assert run.score([]) == []
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
-from capse.search.reranker import Reranker, ShownDocument
+from capse.search.serving.reranker import Reranker, ShownDocument
 
-NOW = 1_800_000_000_000_000
+NOW = 1_800_000_000
 
 
 @pytest.fixture
@@ -94,7 +95,8 @@ def test_profiles_survive_a_restart_and_a_run_with_other_vectors(
 
 def test_a_document_that_the_run_does_not_know_is_ranked_and_learned_by_its_text(client, search_run, documents):
     reranker = Reranker.load(search_run)
-    words = " ".join(reranker.run.space.model.words[:20])
+    topics: Any = reranker.run.space.model
+    words = " ".join(topics.words[:20])
     client.post("/v1/events", click("new", text=words))
     state = reranker.new_user()
     reranker.learn(state, ShownDocument("new", text=words), "s", NOW)
@@ -156,10 +158,16 @@ def test_lists_that_make_no_sense(client, body, where):
 
 def test_events_that_make_no_sense(client, documents):
     for change, says in [
-        ({"document": None}, "lacks 'document'"),
+        ({"document": None}, "an event of kind click needs 'document'"),
         ({"click": "e0"}, "has no 'click'"),
-        ({"user": "a\0b"}, "no text"),
-        ({"time": "yesterday"}, "body.time"),
+        ({"user": "a\0b"}, "body.user: text with a zero in it"),
+        ({"time": "yesterday"}, "body.time: time is 'yesterday': give seconds since 1970"),
+        ({"time": NOW * 1000}, "body.time: time is 1800000000000, which can only be milliseconds: divide it by 1,000"),
+        ({"time": NOW * 10**6}, "which can only be microseconds"),
+        ({"time": 10**400}, "nanoseconds or nonsense"),
+        ({"time": True}, "body.time: time is True"),
+        ({"time": None}, "body.time"),
+        ({"query": "q" * 1001}, "body.query: String should have at most 1000 characters"),
         ({"kind": "purchase"}, "body.kind"),
     ]:
         response = client.post("/v1/events", click(documents[0]) | change)

@@ -17,7 +17,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from capse.service.settings import BODY_SECONDS, HEADER_SECONDS, MAX_BODY, READ_SECONDS
+from capse.service.limits import BODY_SECONDS, HEADER_SECONDS, MAX_BODY, READ_SECONDS
+from capse.service.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +76,30 @@ def wait_for(condition, seconds=60):
     raise AssertionError("waited in vain")
 
 
+def children_of(service):
+    """The process ids of a server's workers that live."""
+    tasks = Path(f"/proc/{service.process.pid}/task")
+    children = [pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
+    return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+CONNECTED, LISTENING = "01", "0A"  # as Linux writes the states of a connection
+
+
+def sockets(port):
+    """Of a server's sockets on this port: the state, whether all that came has been read, and the inode."""
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, _, state, queues, *_, inode = line.split()[:10]
+        if int(local.rpartition(":")[2], 16) == port:
+            yield state, inode != "0" and int(queues.rpartition(":")[2], 16) == 0, inode
+
+
+def held_by(processes):
+    """The inodes of the sockets that these processes have open."""
+    links = [os.readlink(entry) for pid in processes for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    return {link.removeprefix("socket:[").removesuffix("]") for link in links if link.startswith("socket:")}
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_runs_are_swapped_under_load_without_a_dropped_request(server, run, make_graph_run, workers):
     service = server(run, "--workers", workers)
@@ -120,9 +145,12 @@ def test_requests_in_flight_are_answered_before_it_stops(server, graph_run, work
         connection = service.connect()
         connection.sendall(POST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1])
         connections.append(connection)
-    time.sleep(0.3)
+    answering = children_of(service) or [service.process.pid]
+    wait_for(lambda: [read for state, read, _ in sockets(service.port) if state == CONNECTED] == [True] * 6)
+    listening = {inode for state, _, inode in sockets(service.port) if state == LISTENING}
+    assert listening <= held_by(answering)
     service.process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
+    wait_for(lambda: listening.isdisjoint(held_by(answering)))
     for connection in connections:
         connection.sendall(body[-1:])
     for connection in connections:
@@ -135,8 +163,9 @@ def test_requests_in_flight_are_answered_before_it_stops(server, graph_run, work
     assert service.process.wait(60) == 0
 
 
-def test_ctrl_c_stops_it_without_a_traceback(server, graph_run):
-    service = server(graph_run)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_stops_it_without_a_traceback(server, graph_run, workers):
+    service = server(graph_run, "--workers", workers)
     assert ask(service).status_code == 200
     assert service.stop(signal.SIGINT) == 0
     assert "Traceback" not in service.log.read_text()
@@ -144,12 +173,26 @@ def test_ctrl_c_stops_it_without_a_traceback(server, graph_run):
 
 def test_a_worker_that_dies_is_replaced(server, graph_run):
     service = server(graph_run, "--workers", 2)
-    tasks = Path(f"/proc/{service.process.pid}/task")
-    children = [pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
-    workers = [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    workers = children_of(service)
     assert len(workers) == 2
     os.kill(workers[0], signal.SIGKILL)
+    service.process.send_signal(signal.SIGHUP)  # nor is the new one lost that is still loading its runs
     wait_for(lambda: all(ask(service).status_code == 200 for _ in range(5)))
+    wait_for(lambda: len(children_of(service)) == 2)
+    assert "worker died" in [entry["event"] for entry in service.entries()]
+
+
+def test_workers_share_a_keys_rate(server, graph_run, tmp_path):
+    """While one of two processes stands still, the other lets half of a key's requests through, and no more."""
+    with Store.open(str(tmp_path / "capse.db")) as store:
+        headers = {"Authorization": f"Bearer {store.add_key('shared', ['predict'], per_minute=4)}"}
+    service = server(graph_run, "--workers", 2, "--require-keys", "--db", tmp_path / "capse.db")
+    for resting in children_of(service):
+        os.kill(resting, signal.SIGSTOP)
+        wait_for(lambda: Path(f"/proc/{resting}/stat").read_text().rpartition(")")[2].split()[0] == "T")  # noqa: B023
+        answers = [httpx.get(f"{service.address}/v1/relations", headers=headers, timeout=30) for _ in range(4)]
+        os.kill(resting, signal.SIGCONT)
+        assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
 
 
 def test_slow_clients_are_sent_away_and_others_are_served_meanwhile(server, graph_run):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import FastAPI
 
 from capse.service import web
@@ -31,8 +33,9 @@ def test_only_the_files_that_were_there_are_served(serve, graph_run, tmp_path):
     (tmp_path / "code.py").write_text("secret")
     app = FastAPI()
     web.install(app, tmp_path)
-    assert {route.path for route in app.routes if not route.include_in_schema} >= {"/", "/index.html", "/deeper/a.css"}
-    assert not {"/.hidden", "/code.py"} & {route.path for route in app.routes}
+    routes: list[Any] = app.routes
+    assert {route.path for route in routes if not route.include_in_schema} >= {"/", "/index.html", "/deeper/a.css"}
+    assert not {"/.hidden", "/code.py"} & {route.path for route in routes}
 
 
 def test_answers_of_the_api_are_kept_by_nobody(client):

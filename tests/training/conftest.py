@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from capse.models import TripleModel, build_model, model_settings
 from capse.training.checkpoints import Checkpoints
-from capse.training.loop import Trainer, TrainingSettings, ValidationSettings
+from capse.training.learner import GradientLearner
+from capse.training.loop import Trainer
 from capse.training.objectives import Objective
-from capse.training.optimizers import OptimizerSettings
+from capse.training.optimizers import Optimizer
+from capse.training.settings import Training, Validation
 
 ENTITIES, RELATIONS = 12, 3
 
@@ -33,8 +37,8 @@ def make_model():
     """Builds a model of the small graph, every number of it random and none of them tiny."""
 
     def make(name: str = "distmult", seed: int = 0, **settings: object) -> TripleModel:
-        name, filled = model_settings({"name": name, "dim": 4, "reciprocal": False, **settings})
-        model = build_model(name, filled, ENTITIES, RELATIONS, seed)
+        filled = model_settings({"name": name, "dim": 4, "reciprocal": False, **settings})
+        model = build_model(filled, ENTITIES, RELATIONS, seed)
         with torch.no_grad():
             for tensor in (model.entities, model.relations):
                 tensor.normal_(0, 0.7, generator=torch.Generator().manual_seed(seed))
@@ -47,13 +51,10 @@ def make_model():
 def trainer_of(tmp_path):
     """Builds a trainer of an objective that never validates; settings are those of the section ``training``."""
 
-    def make(objective: Objective, optimizer: OptimizerSettings | None = None, **settings: object) -> Trainer:
-        return Trainer(
-            objective,
-            TrainingSettings(**settings),
-            optimizer or OptimizerSettings(),
-            ValidationSettings(every=0),
-            Checkpoints(tmp_path / "checkpoints", "x"),
-        )
+    def make(objective: Objective, optimizer: Optimizer | None = None, **settings: Any) -> Trainer:
+        training, optimizer = Training(**settings), optimizer or Optimizer()
+        learner = GradientLearner(objective, training, optimizer)
+        checkpoints = Checkpoints(tmp_path / "checkpoints", "x")
+        return Trainer(learner, training, optimizer, Validation(every=0), checkpoints)
 
     return make

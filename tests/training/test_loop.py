@@ -9,14 +9,16 @@ import pytest
 import torch
 
 from capse.errors import RunError, SettingsError
+from capse.training.batches import seeded_generator
 from capse.training.checkpoints import Checkpoints
-from capse.training.loop import Trainer, TrainingSettings, ValidationSettings
-from capse.training.losses import LossSettings
-from capse.training.negatives import NegativeSettings
+from capse.training.learner import GradientLearner
+from capse.training.loop import Trainer
+from capse.training.losses import Loss
+from capse.training.negatives import Negatives
 from capse.training.objectives import build_objective
-from capse.training.optimizers import OptimizerSettings
-from capse.training.regularizers import RegularizerSettings
-from capse.training.steps import seeded_generator
+from capse.training.optimizers import Optimizer
+from capse.training.regularizers import Regularizer
+from capse.training.settings import Training, Validation
 
 
 @pytest.fixture
@@ -31,15 +33,16 @@ def make_trainer(make_model, triples, tmp_path):
         objective = build_objective(
             model or make_model(),
             triples,
-            loss or LossSettings(),
-            negatives or NegativeSettings(),
-            RegularizerSettings(),
+            loss or Loss(),
+            negatives or Negatives(),
+            Regularizer(),
         )
+        training, optimizer = Training(**settings), optimizer or Optimizer()
         return Trainer(
-            objective,
-            TrainingSettings(**settings),
-            optimizer or OptimizerSettings(),
-            validation or ValidationSettings(every=0),
+            GradientLearner(objective, training, optimizer),
+            training,
+            optimizer,
+            validation or Validation(every=0),
             Checkpoints(tmp_path / "checkpoints", fingerprint),
             validate=validate,
             on_step=on_step,
@@ -50,14 +53,18 @@ def make_trainer(make_model, triples, tmp_path):
 
 def train(trainer):
     records = list(trainer.run())
-    return records, {name: tensor.clone() for name, tensor in trainer.objective.model.state_dict().items()}
+    return records, {name: tensor.clone() for name, tensor in trainer.learner.objective.model.state_dict().items()}
 
 
 def watched(trainer):
     """The batches that the objective is given."""
     batches = []
-    versions = trainer.objective.versions  # what a step of any kind begins with
-    trainer.objective.versions = lambda batch, generator: (batches.append(batch.clone()), versions(batch, generator))[1]
+    objective = trainer.learner.objective
+    versions = objective.versions  # what a step of any kind begins with
+    objective.versions = lambda batch, generator: (
+        batches.append(batch.clone()),
+        versions(batch, generator),
+    )[1]
     return batches
 
 
@@ -100,7 +107,7 @@ def test_every_draw_has_a_seed_of_its_own(make_trainer, monkeypatch):
         seeds.append(generator.initial_seed())
         return generator
 
-    for module in ("loop", "steps"):
+    for module in ("batches",):
         monkeypatch.setattr(f"capse.training.{module}.seeded_generator", record)
     train(make_trainer(epochs=3))
     assert len(seeds) == 3 * (1 + 5)  # an order and five steps an epoch
@@ -111,7 +118,7 @@ def test_a_step_of_sgd_by_hand(make_trainer, make_model):
     """θ − η ∂L/∂θ, then the unit ball; DistMult's gradient of Σ log(1 + exp(−y f)) written out."""
     model = make_model("distmult")
     trainer = make_trainer(
-        model, optimizer=OptimizerSettings(name="sgd"), epochs=1, batch_size=100, negatives=NegativeSettings(count=2)
+        model, optimizer=Optimizer(name="sgd"), epochs=1, batch_size=100, negatives=Negatives(count=2)
     )
     entities, relations = (x.detach().double().numpy().copy() for x in (model.entities, model.relations))
     seen = []
@@ -140,15 +147,15 @@ def test_a_step_of_sgd_by_hand(make_trainer, make_model):
 def test_descent_on_touched_rows_is_descent(make_trainer, make_model, monkeypatch, reduction):
     """TransE's quick step against autograd, a dense optimiser and a constraint on the whole table."""
     options = {
-        "loss": LossSettings(name="margin", margin=2.0, reduction=reduction),
-        "negatives": NegativeSettings(count=3),
-        "optimizer": OptimizerSettings(name="sgd", schedule="cosine"),
+        "loss": Loss(name="margin", margin=2.0, reduction=reduction),
+        "negatives": Negatives(count=3),
+        "optimizer": Optimizer(name="sgd", schedule="cosine"),
         "epochs": 3,
     }
     quick = make_trainer(make_model("transe", dim=17), **options)
-    assert quick.quick_step is not None
+    assert quick.learner.quick_step is not None
     records, weights = train(quick)
-    monkeypatch.setattr("capse.training.loop.row_step", lambda *_, **__: None)
+    monkeypatch.setattr("capse.training.learner.row_step", lambda *_, **__: None)
     plain = make_model("transe", dim=17)
     plain.constrain()
     plain_records, plain_weights = train(make_trainer(plain, **options))
@@ -163,15 +170,15 @@ def test_descent_on_touched_rows_is_descent(make_trainer, make_model, monkeypatc
     [
         ({"name": "distmult"}, {}),
         ({"name": "transe", "norm": 2}, {}),
-        ({"name": "transe"}, {"loss": LossSettings(name="softplus")}),
-        ({"name": "transe"}, {"optimizer": OptimizerSettings(name="sgd", embedding_decay=0.1)}),
-        ({"name": "transe"}, {"optimizer": OptimizerSettings(name="adam")}),
-        ({"name": "transe"}, {"negatives": NegativeSettings(sampler="shared", count=3)}),
+        ({"name": "transe"}, {"loss": Loss(name="softplus")}),
+        ({"name": "transe"}, {"optimizer": Optimizer(name="sgd", embedding_decay=0.1)}),
+        ({"name": "transe"}, {"optimizer": Optimizer(name="adam")}),
+        ({"name": "transe"}, {"negatives": Negatives(sampler="shared", count=3)}),
     ],
 )
 def test_every_other_training_takes_the_general_step(make_trainer, make_model, model, options):
-    options = {"loss": LossSettings(name="margin"), "optimizer": OptimizerSettings(name="sgd"), **options}
-    assert make_trainer(make_model(**model), **options).quick_step is None
+    options = {"loss": Loss(name="margin"), "optimizer": Optimizer(name="sgd"), **options}
+    assert make_trainer(make_model(**model), **options).learner.quick_step is None
 
 
 def test_constraints_hold_after_every_step(make_trainer, make_model):
@@ -180,7 +187,7 @@ def test_constraints_hold_after_every_step(make_trainer, make_model):
     trainer = make_trainer(
         model,
         learning_rate=5.0,
-        loss=LossSettings(name="margin", margin=9),
+        loss=Loss(name="margin", margin=9),
         on_step=lambda report: lengths.append(float(model.entities.detach().norm(dim=1).max())),
     )
     train(trainer)
@@ -204,22 +211,23 @@ def test_what_a_model_keeps_beside_its_table_does_not_go_stale(make_trainer, mak
 
     used = torch.arange(10)
     trainer = make_trainer(
-        model, optimizer=OptimizerSettings(name=name), validation=ValidationSettings(every=1), validate=validate,
-        epochs=3, learning_rate=0.5, negatives=NegativeSettings(sampler="uniform"),
+        model, optimizer=Optimizer(name=name), validation=Validation(every=1), validate=validate,
+        epochs=3, learning_rate=0.5, negatives=Negatives(sampler="uniform"),
     )  # fmt: skip
-    trainer.objective.corruptor._draw = lambda count, generator: used[torch.randint(10, (count,), generator=generator)]
+    corruptor = trainer.learner.objective.corruptor
+    corruptor._draw = lambda count, generator: used[torch.randint(10, (count,), generator=generator)]
     train(trainer)
     assert torch.equal(model.entities[10], model.entities[11])
 
 
 @pytest.mark.parametrize("sampler", ["bernoulli", "shared", "all"])
 def test_seeds_fix_every_bit(make_trainer, make_model, sampler):
-    loss = LossSettings(name="softmax")
+    loss = Loss(name="softmax")
     results = []
     for seed, disturb in ((1, False), (1, True), (2, False)):
         torch.rand(100 if disturb else 1)  # the state of torch's own generator must not matter
         model = make_model("convkb", filters=3, dropout=0.3)
-        trainer = make_trainer(model, seed=seed, loss=loss, negatives=NegativeSettings(sampler, count=3))
+        trainer = make_trainer(model, seed=seed, loss=loss, negatives=Negatives(sampler, count=3))
         results.append(train(trainer)[1])
     first, again, other = results
     assert all(torch.equal(first[key], again[key]) for key in first)
@@ -228,8 +236,8 @@ def test_seeds_fix_every_bit(make_trainer, make_model, sampler):
 
 def test_the_cosine_schedule_reaches_the_optimiser(make_trainer):
     rates = []
-    trainer = make_trainer(optimizer=OptimizerSettings(schedule="cosine"), epochs=4)
-    trainer.on_step = lambda report: rates.append(trainer.optimizer.param_groups[0]["lr"])
+    trainer = make_trainer(optimizer=Optimizer(schedule="cosine"), epochs=4)
+    trainer.on_step = lambda report: rates.append(trainer.learner.optimizer.param_groups[0]["lr"])
     records, _ = train(trainer)
     assert rates == pytest.approx([0.05 * (1 + math.cos(math.pi * i / 20)) / 2 for i in range(20)])
     assert [record["learning_rate"] for record in records] == rates[4::5]
@@ -246,7 +254,7 @@ def test_every_precision_trains(make_trainer, make_model, name, precision):
 
 @pytest.mark.parametrize("loss", ["softmax", "bce", "kl"])
 def test_bf16_over_all_entities(make_trainer, loss):
-    settings = {"loss": LossSettings(name=loss, smoothing=0.1), "negatives": NegativeSettings("all")}
+    settings = {"loss": Loss(name=loss, smoothing=0.1), "negatives": Negatives("all")}
     exact, rough = (train(make_trainer(precision=p, epochs=1, **settings))[0][0]["loss"] for p in ("float32", "bf16"))
     assert rough == pytest.approx(exact, rel=0.05)
 
@@ -255,21 +263,21 @@ def test_bf16_over_all_entities(make_trainer, loss):
 def test_the_recorded_loss_is_per_example(make_trainer, reduction):
     """Whatever the reduction and however uneven the batches, the record holds the mean over an epoch's examples."""
     values = []
-    trainer = make_trainer(loss=LossSettings(name="softmax", reduction=reduction), batch_size=8, epochs=1)
-    loss_of = trainer.objective.loss_of
+    trainer = make_trainer(loss=Loss(name="softmax", reduction=reduction), batch_size=8, epochs=1)
+    loss_of = trainer.learner.objective.loss_of
 
     def record(scores, batch):
         loss = loss_of(scores, batch)
         values.append(float(loss.detach()) * (len(batch) if reduction == "mean" else 1))
         return loss
 
-    trainer.objective.loss_of = record
+    trainer.learner.objective.loss_of = record
     (found,), _ = train(trainer)
     assert found["loss"] == pytest.approx(sum(values) / 30)
 
 
 def test_records_have_what_a_reader_needs(make_trainer):
-    validation = ValidationSettings(every=2)
+    validation = Validation(every=2)
     records, _ = train(make_trainer(epochs=5, validation=validation, validate=lambda: (0.5, {"some": "thing"})))
     assert [record["epoch"] for record in records] == [1, 2, 3, 4, 5]
     assert [record["epoch"] for record in records if "validation" in record] == [2, 4, 5]  # the last one too
@@ -286,7 +294,7 @@ def test_validation_sees_the_model_in_evaluation_mode_and_training_goes_on_in_it
         modes.append(model.scorer.dropout.training)
         return 0.0, {}
 
-    trainer = make_trainer(model, validation=ValidationSettings(every=1), validate=validate, epochs=3)
+    trainer = make_trainer(model, validation=Validation(every=1), validate=validate, epochs=3)
     trainer.on_step = lambda report: modes.append(model.scorer.dropout.training)
     train(trainer)
     assert modes == 3 * (5 * [True] + [False])
@@ -296,10 +304,10 @@ def test_validation_sees_the_model_in_evaluation_mode_and_training_goes_on_in_it
 def test_early_stopping_and_the_best_weights(make_trainer, patience):
     values = [0.1, 0.3, 0.2, 0.25, 0.4, 0.1, 0.1, 0.1]
     weights = []
-    trainer = make_trainer(epochs=8, validation=ValidationSettings(every=1, patience=patience))
+    trainer = make_trainer(epochs=8, validation=Validation(every=1, patience=patience))
 
     def validate():
-        weights.append(trainer.objective.model.entities.detach().clone())
+        weights.append(trainer.learner.objective.model.entities.detach().clone())
         return values[len(weights) - 1], {}
 
     trainer.validate = validate
@@ -307,21 +315,21 @@ def test_early_stopping_and_the_best_weights(make_trainer, patience):
     assert len(records) == {0: 8, 1: 3, 2: 4}[patience]
     best = {0: 5, 1: 2, 2: 2}[patience]
     assert trainer.position.best_epoch == best
-    trainer.checkpoints.load_best(trainer.objective.model)
-    assert torch.equal(trainer.objective.model.entities, weights[best - 1])
+    trainer.restore_best()
+    assert torch.equal(trainer.learner.objective.model.entities, weights[best - 1])
 
 
 def test_no_epochs_leave_the_model_as_it_was(make_trainer, make_model):
     model = make_model()
     before = model.entities.detach().clone()
-    records, _ = train(make_trainer(model, epochs=0, validation=ValidationSettings(every=1), validate=lambda: (0, {})))
+    records, _ = train(make_trainer(model, epochs=0, validation=Validation(every=1), validate=lambda: (0, {})))
     assert records == []
     assert torch.equal(model.entities, before)
 
 
 def test_a_loss_that_is_not_finite_stops_the_training(make_trainer, make_model):
     model = make_model()
-    trainer = make_trainer(model, optimizer=OptimizerSettings(name="sgd"), learning_rate=1e30)
+    trainer = make_trainer(model, optimizer=Optimizer(name="sgd"), learning_rate=1e30)
     with pytest.raises(
         RunError, match=r"the loss became (nan|inf) in epoch 1, step [23]: lower training\.learning_rate"
     ):
@@ -330,9 +338,9 @@ def test_a_loss_that_is_not_finite_stops_the_training(make_trainer, make_model):
 
 
 def test_descent_on_touched_rows_says_when_it_diverges(make_trainer, make_model):
-    options = {"optimizer": OptimizerSettings(name="sgd"), "loss": LossSettings(name="margin"), "learning_rate": 1e39}
+    options = {"optimizer": Optimizer(name="sgd"), "loss": Loss(name="margin"), "learning_rate": 1e39}
     trainer = make_trainer(make_model("transe", unit_ball=False), **options)
-    assert trainer.quick_step is not None
+    assert trainer.learner.quick_step is not None
     with pytest.raises(RunError, match=r"the loss became (nan|inf)"):
         train(trainer)
 
@@ -352,14 +360,14 @@ def test_checkpoints_of_another_model_are_refused(make_trainer, make_model):
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
-        (TrainingSettings, {"epochs": -1}, r"training\.epochs is -1: choose 0 \(an untrained run\) or more"),
-        (TrainingSettings, {"batch_size": 0}, r"training\.batch_size is 0"),
-        (TrainingSettings, {"learning_rate": 0.0}, r"training\.learning_rate is 0"),
-        (TrainingSettings, {"seed": -1}, r"training\.seed is -1"),
-        (TrainingSettings, {"seed": 2**63}, r"training\.seed is"),
-        (ValidationSettings, {"every": -1}, r"validation\.every is -1"),
-        (ValidationSettings, {"patience": -1}, r"validation\.patience is -1"),
-        (ValidationSettings, {"triples": -1}, r"validation\.triples is -1"),
+        (Training, {"epochs": -1}, r"training\.epochs is -1: choose 0 \(an untrained run\) or more"),
+        (Training, {"batch_size": 0}, r"training\.batch_size is 0"),
+        (Training, {"learning_rate": 0.0}, r"training\.learning_rate is 0"),
+        (Training, {"seed": -1}, r"training\.seed is -1"),
+        (Training, {"seed": 2**63}, r"training\.seed is"),
+        (Validation, {"every": -1}, r"validation\.every is -1"),
+        (Validation, {"patience": -1}, r"validation\.patience is -1"),
+        (Validation, {"triples": -1}, r"validation\.triples is -1"),
     ],
 )
 def test_senseless_settings(kind, settings, message):

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capse.errors import DataError, SettingsError
-from capse.training.negatives import Corruptor, NegativeSettings, head_chances
+from capse.training.negatives import Corruptor, Negatives, head_chances
 from capse.triples import TripleIndex
 
 CPU = torch.device("cpu")
@@ -70,6 +70,20 @@ def test_a_saturated_side_is_left_alone():
     heads, tails = draw(triples, 6, 1, count=8)
     assert (heads == triples[:, :1]).all()
     assert (tails != 0).all()
+
+
+@pytest.mark.parametrize("head_chance", [0.0, 1.0])
+def test_a_side_that_is_never_replaced_is_no_last_resort(head_chance):
+    """The side that may be replaced has no free entity; the other has many, and stays as it is all the same."""
+    replaced, kept = (0, 2) if head_chance else (2, 0)
+    triples = np.zeros((6, 3), np.int64)
+    triples[:, replaced] = np.arange(6)
+    one_side = Corruptor(TripleIndex(triples, 6, 1), torch.tensor([head_chance]), CPU)
+    with pytest.raises(DataError, match="no corrupted triple is false"):
+        one_side.corrupt(torch.from_numpy(triples), 1, torch.Generator().manual_seed(0))
+    either = Corruptor(TripleIndex(triples, 6, 1), torch.tensor([0.5]), CPU)
+    drawn = either.corrupt(torch.from_numpy(triples), 4, torch.Generator().manual_seed(0))
+    assert (drawn[kept // 2] != 0).all()
 
 
 def test_a_saturated_relation_is_a_clear_error():
@@ -152,7 +166,7 @@ def test_known_agrees_with_a_set():
 
 def test_no_negatives_make_no_sense():
     with pytest.raises(SettingsError, match=r"negatives\.count is 0: draw 1"):
-        NegativeSettings(count=0)
+        Negatives(count=0)
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from capse.errors import SettingsError
-from capse.training.optimizers import OptimizerSettings, build_optimizer, learning_rate_at
+from capse.training.optimizers import Optimizer, build_optimizer, learning_rate_at
 
 RATE = 0.1
 
 
 def step_once(model, **settings):
     """Take one step along given gradients; returns the parameters before, the gradients and the parameters after."""
-    optimizer = build_optimizer(OptimizerSettings(**settings), model, RATE)
+    optimizer = build_optimizer(Optimizer(**settings), model, RATE)
     before, gradients = {}, {}
     generator = torch.Generator().manual_seed(7)
     for name, parameter in model.named_parameters():
@@ -57,7 +58,7 @@ def test_models_without_weights_of_their_own(make_model, name):
 
 
 def test_cosine_goes_from_the_rate_to_zero():
-    cosine, constant = OptimizerSettings(schedule="cosine"), OptimizerSettings()
+    cosine, constant = Optimizer(schedule="cosine"), Optimizer()
     found = [learning_rate_at(cosine, RATE, progress) for progress in (0, 0.25, 0.5, 1)]
     assert found == pytest.approx([RATE, RATE * (1 + math.sqrt(0.5)) / 2, RATE / 2, 0])
     assert [learning_rate_at(constant, RATE, progress) for progress in (0, 0.5, 1)] == [RATE] * 3
@@ -65,5 +66,6 @@ def test_cosine_goes_from_the_rate_to_zero():
 
 @pytest.mark.parametrize("key", ["embedding_decay", "weight_decay"])
 def test_negative_decay_is_refused(key):
+    settings: Any = {key: -1}
     with pytest.raises(SettingsError, match=rf"optimizer\.{key} is -1"):
-        OptimizerSettings(**{key: -1})
+        Optimizer(**settings)

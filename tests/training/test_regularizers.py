@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from capse.errors import SettingsError
-from capse.training.losses import LossSettings
-from capse.training.negatives import NegativeSettings
+from capse.training.losses import Loss
+from capse.training.negatives import Negatives
 from capse.training.objectives import build_objective
-from capse.training.regularizers import RegularizerSettings, penalty
+from capse.training.regularizers import Regularizer, penalty
 
 BATCH = torch.tensor([[0, 1, 2], [3, 0, 3], [0, 2, 5]])
 
@@ -29,7 +29,7 @@ def charge(settings, model):
 def test_n3_is_the_cube_of_absolute_values(make_model):
     model = make_model("distmult")
     expected = 0.3 / 3 * sum((np.abs(v) ** 3).sum() for v in vectors(model))
-    assert charge(RegularizerSettings(n3=0.3), model) == pytest.approx(expected, rel=1e-6)
+    assert charge(Regularizer(n3=0.3), model) == pytest.approx(expected, rel=1e-6)
 
 
 def test_n3_of_complex_numbers_is_the_cube_of_their_modulus(make_model):
@@ -37,48 +37,64 @@ def test_n3_of_complex_numbers_is_the_cube_of_their_modulus(make_model):
     model = make_model("complex")
     modulus = [np.abs(v[:4] + 1j * v[4:]) for v in vectors(model)]
     expected = 0.3 / 3 * sum((m**3).sum() for m in modulus)
-    assert charge(RegularizerSettings(n3=0.3), model) == pytest.approx(expected, rel=1e-6)
+    assert charge(Regularizer(n3=0.3), model) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["distmult", "complex"])
 def test_l2(make_model, name):
     model = make_model(name)
     expected = 0.2 / 3 * sum((v**2).sum() for v in vectors(model))
-    assert charge(RegularizerSettings(l2=0.2), model) == pytest.approx(expected, rel=1e-6)
+    assert charge(Regularizer(l2=0.2), model) == pytest.approx(expected, rel=1e-6)
 
 
 def test_weights_are_the_scorers_own(make_model):
     model = make_model("capse", filters=3, capsule_dim=2)
     parameters = [model.scorer.filters, model.scorer.bias, model.scorer.weights]
     expected = 0.01 / 2 * sum((p.detach().numpy() ** 2).sum() for p in parameters)
-    assert charge(RegularizerSettings(weights=0.01), model) == pytest.approx(expected, rel=1e-6)
-    assert penalty(RegularizerSettings(weights=0.01), make_model("distmult"), BATCH) is None
+    assert charge(Regularizer(weights=0.01), model) == pytest.approx(expected, rel=1e-6)
+    assert charge(Regularizer(weights=0.01), make_model("distmult")) == 0
 
 
 def test_of_convkbs_weights_only_w_is_held_small(make_model):
     """Nguyen et al. (NAACL 2018): λ/2 ‖w‖²."""
     model = make_model("convkb", filters=3)
     expected = 0.01 / 2 * (model.scorer.weights.detach().numpy() ** 2).sum()
-    assert charge(RegularizerSettings(weights=0.01), model) == pytest.approx(expected, rel=1e-6)
+    assert charge(Regularizer(weights=0.01), model) == pytest.approx(expected, rel=1e-6)
 
 
 def test_penalties_add_up_and_reach_the_objective(make_model, triples):
     model = make_model("convkb", filters=3)
-    settings = RegularizerSettings(n3=0.1, l2=0.2, weights=0.3)
-    parts = [RegularizerSettings(n3=0.1), RegularizerSettings(l2=0.2), RegularizerSettings(weights=0.3)]
+    settings = Regularizer(n3=0.1, l2=0.2, weights=0.3)
+    parts = [Regularizer(n3=0.1), Regularizer(l2=0.2), Regularizer(weights=0.3)]
     total = sum(charge(part, model) for part in parts)
     assert charge(settings, model) == pytest.approx(total)
-    assert penalty(RegularizerSettings(), model, BATCH) is None
+    assert penalty(Regularizer(), model, BATCH) is None
 
     plain, penalised = (
-        build_objective(model, triples, LossSettings(), NegativeSettings(), regularizer)
-        for regularizer in (RegularizerSettings(), settings)
+        build_objective(model, triples, Loss(), Negatives(), regularizer) for regularizer in (Regularizer(), settings)
     )
     losses = [float(o(BATCH, torch.Generator().manual_seed(0)).detach()) for o in (plain, penalised)]
     assert losses[1] - losses[0] == pytest.approx(total, rel=1e-4)
 
 
+@pytest.mark.parametrize("loss", ["bce", "kl"])
+@pytest.mark.parametrize("reciprocal", [False, True])
+def test_penalties_reach_losses_of_whole_questions(make_model, triples, loss, reciprocal):
+    """A question is charged for its entity twice and its relation once: it stands for a triple with its answer."""
+    model = make_model("convkb", filters=3, reciprocal=reciprocal)
+    settings = Regularizer(n3=0.1, l2=0.2, weights=0.3)
+    plain, penalised = (
+        build_objective(model, triples, Loss(name=loss), Negatives(sampler="all"), regularizer)
+        for regularizer in (Regularizer(), settings)
+    )
+    questions = plain.examples[torch.arange(3)]
+    batch = questions[:, [0, 1, 0]]
+    losses = [float(o(questions, torch.Generator().manual_seed(0)).detach()) for o in (plain, penalised)]
+    with torch.no_grad():
+        assert losses[1] - losses[0] == pytest.approx(float(penalty(settings, model, batch)), rel=1e-4)
+
+
 @pytest.mark.parametrize("key", ["n3", "l2", "weights"])
 def test_rewards_are_no_penalties(key):
     with pytest.raises(SettingsError, match=rf"regularizer\.{key} is -0\.1: choose 0 or more"):
-        RegularizerSettings(**{key: -0.1})
+        Regularizer(**{key: -0.1})

@@ -9,29 +9,37 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from capse import __version__
 from capse.cli.lazy import lazy_group
+from capse.cli.output import echo
 from capse.errors import CapseError
+from capse.registry import Registry
 
-COMMANDS = {
-    "data": "List, inspect, fetch and import graphs.",
-    "train": "Train a model on a graph.",
-    "tune": "Try the settings of a grid and keep the best recipe.",
-    "evaluate": "Rank the test triples with a trained model, all tie policies side by side.",
-    "predict": "Ask a trained model for missing heads or tails.",
-    "explain": "What speaks for a prediction: dimensions and near facts.",
-    "serve": "Answer over HTTP with trained runs, and show a page.",
-    "report": "Write an HTML report of one or more runs.",
-    "reproduce": "The paper's tables and figures, from recorded runs or trained anew.",
-    "search": "Personalised search: from a log of clicks to results ranked for each user.",
-    "key": "Make, list and revoke the service's API keys.",
-    "demo": "Train TransE, then CapsE from it, on the embedded graph.",
-}
+COMMANDS: Registry[typer.Typer] = Registry(
+    "command",
+    "capse.commands",
+    {
+        "data": "capse.cli.data:app",
+        "train": "capse.cli.train:app",
+        "tune": "capse.cli.tune:app",
+        "recipes": "capse.cli.recipes:app",
+        "evaluate": "capse.cli.evaluate:app",
+        "predict": "capse.cli.predict:app",
+        "explain": "capse.cli.explain:app",
+        "serve": "capse.cli.serve:app",
+        "report": "capse.cli.report:app",
+        "search": "capse.cli.search:app",
+        "key": "capse.cli.key:app",
+        "demo": "capse.cli.demo:app",
+    },
+)
 
 app = typer.Typer(
-    cls=lazy_group(__name__, COMMANDS),
+    cls=lazy_group(COMMANDS),
     help="Knowledge graph completion with capsule networks, evaluated honestly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -40,8 +48,18 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"capse {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Knowledge graph completion with capsule networks, evaluated honestly."""
 
 
@@ -50,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=arguments, prog_name="capse")
     except CapseError as error:
-        typer.echo("error: " + " ".join(str(error).split()), err=True)
+        echo("error: " + " ".join(str(error).split()), err=True)
         sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at exit

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capse.cli.output import echo
+
 if TYPE_CHECKING:
     from capse.experiments.recipe import Recipe
     from capse.reports.recorded import RecordedRun
@@ -23,7 +25,9 @@ WORDING = {
     "time zone": "Which time zone is {} in?",
 }
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = typer.Typer(
+    short_help="Train TransE, then CapsE from it, on the embedded graph.", rich_markup_mode=None, add_completion=False
+)
 
 
 @app.command()
@@ -32,23 +36,23 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for both runs and th
 
     Takes about a minute. Run again, it uses the finished runs, and goes on with one that was stopped.
     """
-    from capse.experiments.recipe import load_recipe
+    from capse.experiments.recipe import Recipe
     from capse.reports.recorded import record_runs
     from capse.reports.report import write_report
 
     transe, capse = out / "transe", out / "capse"
-    with _one_thread():
-        _train(load_recipe(RECIPES["transe"]), transe)
-        recipe = load_recipe(RECIPES["capse"])
+    with one_thread():
+        _train(Recipe.resolve(RECIPES["transe"]), transe)
+        recipe = Recipe.resolve(RECIPES["capse"])
         _train(replace(recipe, start=replace(recipe.start, run=str(transe))), capse)
         runs = record_runs([transe, capse], wording=WORDING)
     _show(runs)
     write_report(runs, out / "report.html")
-    typer.echo(f"\nThe whole report, with figures: {out / 'report.html'}")
+    echo(f"\nThe whole report, with figures: {out / 'report.html'}")
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Figures that do not hang on the number of cores; and steps this small crawl when threads wait for busy cores."""
     import numba
     import torch
@@ -66,16 +70,16 @@ def _one_thread() -> Iterator[None]:
 def _train(recipe: Recipe, folder: Path) -> None:
     from capse.cli.display import TrainingProgress
     from capse.experiments.fit import fingerprint, fit
-    from capse.experiments.recipe import load_recipe
+    from capse.experiments.recipe import Recipe
     from capse.graph.dataset import load_graph
-    from capse.graph.predictor import load_run_graph
+    from capse.graph.link_prediction.predictor import load_run_graph
     from capse.runs.folder import RunFolder
 
     graph = load_graph("countries")
     run = RunFolder(folder)
     with TrainingProgress(recipe.training.epochs, recipe.validation.metric) as progress:
         if run.results.is_file():
-            trained = fingerprint(load_recipe(run.recipe), load_run_graph(run))
+            trained = fingerprint(Recipe.resolve(run.recipe), load_run_graph(run))
             if trained == fingerprint(recipe, graph):
                 progress.message(f"{folder} is there already and is used as it is")
                 return
@@ -89,9 +93,7 @@ def _train(recipe: Recipe, folder: Path) -> None:
 
 def _show(runs: list[RecordedRun]) -> None:
     """Figures and examples on standard output."""
-    from rich.console import Console
-
-    from capse.cli.display import errors, metrics_table
+    from capse.cli.display import say, show_metrics
     from capse.evaluation.paired import compare
     from capse.reports.figures import POLICIES
     from capse.reports.words import difference_sentence, ties_sentence
@@ -99,17 +101,17 @@ def _show(runs: list[RecordedRun]) -> None:
     first, last = runs[0], runs[-1]
     rows = {f"{run.name}, {policy}": run.evaluation.metrics["both"][policy] for run in runs for policy in POLICIES}
     title = f"{last.graph.name}, test: {last.evaluation.triples:,} triples, both sides, filtered ranks"
-    Console(highlight=False).print(metrics_table(title, rows))
+    show_metrics(title, rows)
     for run in runs:
         low, high = run.evaluation.intervals["both"]["realistic"]["mrr"]
-        typer.echo(f"{run.name}: realistic MRR, 95 % bootstrap interval {low:.4f} to {high:.4f}.")
-        typer.echo(ties_sentence(run.name, run.tied))
+        echo(f"{run.name}: realistic MRR, 95 % bootstrap interval {low:.4f} to {high:.4f}.")
+        echo(ties_sentence(run.name, run.tied))
         for warning in run.evaluation.warnings:
-            errors.print(f"warning: {run.name}: {warning}", markup=False, soft_wrap=True)
+            say(f"warning: {run.name}: {warning}")
     comparison = compare(last.reciprocal_ranks, first.reciprocal_ranks)
-    typer.echo(difference_sentence(last.name, first.name, comparison))
-    typer.echo(f"\nTest questions drawn with a fixed seed, and the best answers of {last.name} that training lacks:")
+    echo(difference_sentence(last.name, first.name, comparison))
+    echo(f"\nTest queries drawn with a fixed seed, and the best predictions of {last.name} that training lacks:")
     for example in last.examples:
         guesses = ", ".join(f"{guess.name}{' (true)' if guess.true else ''}" for guess in example.guesses)
         verdict = "right" if example.guesses[0].true else "wrong"
-        typer.echo(f"  {example.question}\n    {verdict}: {guesses}; held out: {example.answer}, rank {example.rank:g}")
+        echo(f"  {example.question}\n    {verdict}: {guesses}; held out: {example.answer}, rank {example.rank:g}")

@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
-from capse.experiments.fit import Listener, StepReport
+from capse.cli.output import printable
+from capse.experiments.engine import Listener, StepReport
 
 errors = Console(stderr=True, highlight=False)
 
 _REFRESH_SECONDS = 0.1
 
 
+def say(text: str) -> None:
+    """Print a line on standard error, above the bar if there is one."""
+    errors.print(printable(text), markup=False, soft_wrap=True)
+
+
+def show_table(title: str, columns: Mapping[str, str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table on standard output; ``columns`` are headings, and 'left' or 'right' for each."""
+    table = Table(title=Text(printable(title)) if title else None, title_justify="left")
+    for heading, side in columns.items():
+        table.add_column(heading, justify="left" if side == "left" else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def show_metrics(title: str, rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Print metrics for people: one row per name, percentages for Hits."""
+    columns = {"": "left"} | dict.fromkeys(("MR", "MRR", "Hits@1", "Hits@3", "Hits@10"), "right")
+    cells = (
+        (name, f"{m['mr']:,.1f}", f"{m['mrr']:.4f}", *(f"{100 * m[f'hits@{k}']:.1f}" for k in (1, 3, 10)))
+        for name, m in rows.items()
+    )
+    show_table(title, columns, cells)
+
+
 def progress_bar() -> Progress:
     """A bar with speed and time left; on anything but a terminal it stays silent."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[speed]}"),
@@ -34,20 +62,22 @@ def progress_bar() -> Progress:
     )
 
 
-class TrainingProgress(Listener):
-    """Shows a training: a bar over all epochs, and a line for each validation."""
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that is told how much is done, and of how much."""
+    with progress_bar() as bar:
+        task = bar.add_task(what, total=None, speed="")
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
-    unit = "triples"  # what an example is
 
-    def __init__(self, epochs: int, metric: str) -> None:
-        self.epochs = epochs
-        self.metric = metric
+class BarDisplay:
+    """A bar while something long runs, and lines above it."""
+
+    def __init__(self, what: str) -> None:
         self.bar = progress_bar()
-        self.task = self.bar.add_task("training", total=None, speed="")
-        self.shown = time.monotonic()
-        self.examples = 0
+        self.task = self.bar.add_task(what, total=None, speed="")
 
-    def __enter__(self) -> TrainingProgress:
+    def __enter__(self) -> Self:
         self.bar.start()
         return self
 
@@ -57,7 +87,20 @@ class TrainingProgress(Listener):
         self.bar.stop()
 
     def message(self, text: str) -> None:
-        errors.print(text, markup=False, soft_wrap=True)
+        say(text)
+
+
+class TrainingProgress(BarDisplay, Listener):
+    """Shows a training: a bar over all epochs, and a line for each validation."""
+
+    unit = "triples"  # what an example is
+
+    def __init__(self, epochs: int, metric: str) -> None:
+        super().__init__("training")
+        self.epochs = epochs
+        self.metric = metric
+        self.shown = time.monotonic()
+        self.examples = 0
 
     def step(self, report: StepReport) -> None:
         self.examples += report.examples
@@ -78,25 +121,9 @@ class TrainingProgress(Listener):
         if "validation" in record:
             realistic = record["validation"]["realistic"]
             best = " (best so far)" if record["best_epoch"] == record["epoch"] else ""
-            errors.print(
+            say(
                 f"epoch {record['epoch']}: loss {record['loss']:.4f}, validation MRR {realistic['mrr']:.4f}, "
-                f"Hits@10 {100 * realistic['hits@10']:.1f} %{best}",
-                markup=False,
-                soft_wrap=True,
+                f"Hits@10 {100 * realistic['hits@10']:.1f} %{best}"
             )
         elif not errors.is_terminal and record["epoch"] % max(1, self.epochs // 10) == 0:
-            errors.print(
-                f"epoch {record['epoch']} of {self.epochs}: loss {record['loss']:.4f}", markup=False, soft_wrap=True
-            )
-
-
-def metrics_table(title: str, rows: Mapping[str, Mapping[str, float]]) -> Table:
-    """Metrics for people: one row per name, percentages for Hits."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for column in ("MR", "MRR", "Hits@1", "Hits@3", "Hits@10"):
-        table.add_column(column, justify="right")
-    for name, values in rows.items():
-        hits = (f"{100 * values[f'hits@{k}']:.1f}" for k in (1, 3, 10))
-        table.add_row(name, f"{values['mr']:,.1f}", f"{values['mrr']:.4f}", *hits)
-    return table
+            say(f"epoch {record['epoch']} of {self.epochs}: loss {record['loss']:.4f}")

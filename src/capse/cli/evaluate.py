@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+from capse.cli.output import echo, echo_json
+
+app = typer.Typer(
+    short_help="Rank the test triples with a trained model, all tie policies side by side.",
+    rich_markup_mode=None,
+    add_completion=False,
+)
 
 
 @app.command()
@@ -23,39 +28,35 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, breakdowns included.")] = False,
 ) -> None:
     """Rank both sides of every triple, optimistic, realistic, pessimistic and expected figures side by side."""
-    from rich.console import Console
-
-    from capse.cli.display import errors, metrics_table, progress_bar
+    from capse.cli.display import progress, say, show_metrics
     from capse.errors import SettingsError
-    from capse.graph.predictor import LinkPredictor
+    from capse.graph.link_prediction.predictor import LinkPredictor
 
     if memory is not None and memory < 1:
         raise SettingsError(f"--memory is {memory}", "give a number of MiB, 1 or more")
     predictor = LinkPredictor.load(run, device)
-    with progress_bar() as bar:
-        task = bar.add_task("ranking", total=None, speed="")
+    with progress("ranking") as advance:
         result = predictor.evaluate(
             split,
             data,
             filtered=not raw,
             memory=None if memory is None else memory * 2**20,
             exact=exact,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=advance,
         )
     if as_json:
-        typer.echo(json.dumps(result.to_json(), ensure_ascii=False))
+        echo_json(result.to_json())
     else:
-        console = Console(highlight=False)
         kind = ("exact " if result.exact else "") + ("filtered" if result.filtered else "raw")
         title = f"{result.dataset}, {result.split}: {result.triples:,} triples, {kind} ranks"
-        console.print(metrics_table(title, result.metrics["both"]))
+        show_metrics(title, result.metrics["both"])
         realistic = {side: result.metrics[side]["realistic"] for side in ("head", "tail")}
-        console.print(metrics_table("realistic, by the side asked for", realistic))
+        show_metrics("realistic, by the side asked for", realistic)
         low, high = result.intervals["both"]["realistic"]["mrr"]
-        console.print(f"realistic MRR, 95 % bootstrap interval: {low:.4f} to {high:.4f}")
-        console.print(
+        echo(f"realistic MRR, 95 % bootstrap interval: {low:.4f} to {high:.4f}")
+        echo(
             f"{result.unseen_triples:,} triples have an entity that training never saw; they are included. "
             f"{result.seconds:.1f} s."
         )
     for warning in result.warnings:
-        errors.print(f"warning: {warning}", markup=False, soft_wrap=True)
+        say(f"warning: {warning}")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from capse.graph.explanation import Explanation
+from capse.cli.output import echo, echo_json
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+if TYPE_CHECKING:
+    from capse.graph.link_prediction.explanation import Explanation
+
+app = typer.Typer(
+    short_help="What speaks for a prediction: dimensions and near facts.", rich_markup_mode=None, add_completion=False
+)
 
 _STRONGEST = 8  # dimensions that are listed
 
@@ -35,10 +38,13 @@ def explain(
 
     It describes what the model computed. It is no proof that the fact holds.
     """
-    from capse.graph.predictor import LinkPredictor
+    from capse.graph.link_prediction.predictor import LinkPredictor
 
     why = LinkPredictor.load(run, device).explain(head=head, relation=relation, tail=tail, asked=asked, most=most)
-    typer.echo(json.dumps(why.to_json(), ensure_ascii=False) if as_json else _in_words(why))
+    if as_json:
+        echo_json(why.to_json())
+    else:
+        echo(_in_words(why))
 
 
 def _in_words(why: Explanation) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capse.cli.output import echo
+
 if TYPE_CHECKING:
-    from capse.service.store import Store
+    from capse.service.store import Key, Store
 
 app = typer.Typer(
     help="Make, list and revoke the service's API keys.",
@@ -33,7 +35,7 @@ def add(
 ) -> None:
     """Make a key and print it. Only its hash is stored: it cannot be shown again."""
     with _open(db, create=True) as store:
-        typer.echo(store.add_key(name, scopes, user, per_minute))
+        echo(store.add_key(name, scopes, user, per_minute))
 
 
 @app.command("list")
@@ -44,12 +46,12 @@ def list_keys(
     with _open(db) as store:
         keys = store.list_keys()
     if as_json:
-        typer.echo(json.dumps([asdict(key) for key in keys], indent=2, ensure_ascii=False))
+        echo(json.dumps([_in_seconds(key) for key in keys], indent=2, ensure_ascii=False))
         return
     for key in keys:
         words = [key.name, "revoked" if key.revoked else "valid", ",".join(key.scopes)]
         words.append(f"{key.per_minute}/min" if key.per_minute else "no limit")
-        typer.echo("\t".join([*words, f"user {key.user}" if key.user else "any user"]))
+        echo("\t".join([*words, f"user {key.user}" if key.user else "any user"]))
 
 
 @app.command()
@@ -57,7 +59,14 @@ def revoke(name: Annotated[str, typer.Argument(help="The key's name.")], db: Dat
     """Make a key invalid, at once and for good. Its name can then be given again."""
     with _open(db) as store:
         store.revoke_key(name)
-    typer.echo(f"revoked {name}", err=True)
+    echo(f"revoked {name}", err=True)
+
+
+def _in_seconds(key: Key) -> dict[str, Any]:
+    from capse.search.times import to_seconds
+
+    revoked = None if key.revoked is None else to_seconds(key.revoked)
+    return asdict(key) | {"created": to_seconds(key.created), "revoked": revoked}
 
 
 def _open(db: str, *, create: bool = False) -> Store:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from capse.graph.calibration import Calibration
-    from capse.graph.prediction import Prediction
-    from capse.graph.predictor import LinkPredictor
+from capse.cli.formats import formats
+from capse.cli.output import echo, echo_json
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+if TYPE_CHECKING:
+    from capse.graph.link_prediction.calibration import Calibration
+    from capse.graph.link_prediction.completion import Prediction
+    from capse.graph.link_prediction.predictor import LinkPredictor
+
+app = typer.Typer(
+    short_help="Ask a trained model for missing heads or tails.", rich_markup_mode=None, add_completion=False
+)
 
 
 @app.command()
@@ -24,11 +28,9 @@ def predict(
     tail: Annotated[str | None, typer.Option(help="The tail; heads are then asked for.")] = None,
     top: Annotated[int, typer.Option(help="How many predictions a query gets.")] = 10,
     new: Annotated[bool, typer.Option("--new", help="Leave known facts out.")] = False,
-    queries: Annotated[
-        Path | None, typer.Option("--input", metavar="FILE", help="Queries: tsv txt csv parquet jsonl ndjson.")
-    ] = None,
+    queries: Annotated[Path | None, typer.Option("--input", metavar="FILE", help=f"Queries: {formats()}.")] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The Parquet file to write the answers to.")
+        Path | None, typer.Option(metavar="FILE", help="The Parquet file to write predictions to.")
     ] = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Fit probabilities on the validation set, and keep them in the run.")
@@ -45,13 +47,15 @@ def predict(
     Probabilities are shown once --calibrate has fitted them. They hold where true triples and triples with a random
     head or tail are equally frequent.
     """
-    from capse.cli.display import errors
+    from dataclasses import asdict
+
+    from capse.cli.display import say
     from capse.errors import SettingsError
-    from capse.graph.predictor import LinkPredictor
+    from capse.graph.link_prediction.predictor import LinkPredictor
 
     asks = any(text is not None for text in (relation, head, tail))
     if (queries is None) != (output is None):
-        raise SettingsError("a file of queries needs a file for the answers", "give both --input and --output")
+        raise SettingsError("a file of queries needs a file for the predictions", "give both --input and --output")
     if queries and (asks or as_json):
         raise SettingsError("--input goes with neither a query nor --json", "leave out one or the other")
     if asks and relation is None:
@@ -63,42 +67,37 @@ def predict(
     if calibrate:
         calibration = predictor.calibrate()
         if asks or queries:
-            errors.print(_in_words(calibration), markup=False, soft_wrap=True)
+            say(_in_words(calibration))
+        elif as_json:
+            echo_json(asdict(calibration))
         else:
-            typer.echo(_as_json(calibration) if as_json else _in_words(calibration))
+            echo(_in_words(calibration))
     if queries and output:
-        _answer_file(predictor, queries, output, top, new)
+        _complete_file(predictor, queries, output, top, new)
     if relation is not None:
         predictions = predictor.predict(relation=relation, head=head, tail=tail, top=top, new=new)
         if as_json:
-            typer.echo(json.dumps([prediction.to_json() for prediction in predictions], ensure_ascii=False))
+            echo_json([prediction.to_json() for prediction in predictions])
         else:
             _show(f"({head or '?'}, {relation}, {tail or '?'})", predictions)
 
 
-def _answer_file(predictor: LinkPredictor, queries: Path, output: Path, top: int, new: bool) -> None:
-    from capse.cli.display import errors, progress_bar
-    from capse.graph.prediction import predict_file
+def _complete_file(predictor: LinkPredictor, queries: Path, output: Path, top: int, new: bool) -> None:
+    from capse.cli.display import progress, say
+    from capse.graph.link_prediction.completion import predict_file
 
-    with progress_bar() as bar:
-        task = bar.add_task("predicting", total=None, speed="")
-        count = predict_file(
-            predictor,
-            queries,
-            output,
-            top=top,
-            new=new,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
-    errors.print(f"answered {count:,} {'query' if count == 1 else 'queries'}")
-    typer.echo(str(output))
+    with progress("predicting") as advance:
+        count = predict_file(predictor, queries, output, top=top, new=new, progress=advance)
+    say(f"answered {count:,} {'query' if count == 1 else 'queries'}")
+    echo(output)
 
 
 def _show(title: str, predictions: list[Prediction]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from capse.cli.display import show_table
 
+    if not predictions:
+        echo(f"{title}: nothing new")
+        return
     columns = {"rank": [str(rank + 1) for rank in range(len(predictions))], "entity": [p.entity for p in predictions]}
     if any(p.name != p.entity for p in predictions):
         columns["name"] = [p.name for p in predictions]
@@ -106,13 +105,8 @@ def _show(title: str, predictions: list[Prediction]) -> None:
     if any(p.probability is not None for p in predictions):
         columns["probability"] = [f"{p.probability:.3f}" for p in predictions]
     columns[""] = ["known fact" if p.known else "" for p in predictions]
-
-    table = Table(title=Text(title), title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("entity", "name", "") else "right", overflow="fold")
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table if predictions else f"{title}: nothing new", markup=False)
+    sides = {column: "left" if column in ("entity", "name", "") else "right" for column in columns}
+    show_table(title, sides, zip(*columns.values(), strict=True))
 
 
 def _in_words(calibration: Calibration) -> str:
@@ -121,9 +115,3 @@ def _in_words(calibration: Calibration) -> str:
         f"score is {calibration.brier_score:.4f} and the expected calibration error "
         f"{calibration.expected_calibration_error:.4f}"
     )
-
-
-def _as_json(calibration: Calibration) -> str:
-    from dataclasses import asdict
-
-    return json.dumps(asdict(calibration))

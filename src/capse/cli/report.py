@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+from capse.cli.output import echo, printable
+
+app = typer.Typer(short_help="Write an HTML report of one or more runs.", rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
@@ -28,8 +30,8 @@ def report(
         recorded = record_runs(
             runs,
             progress=lambda name, done, total: bar.update(
-                task, description=f"ranking: {name}", completed=done, total=total
+                task, description=printable(f"ranking: {name}"), completed=done, total=total
             ),
         )
     write_report(recorded, out)
-    typer.echo(str(out))
+    echo(out)

@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+from capse.cli.output import echo
+
+app = typer.Typer(
+    short_help="Answer over HTTP with trained runs, and show a page.", rich_markup_mode=None, add_completion=False
+)
 
 
 @app.command()
@@ -24,8 +28,8 @@ def serve(
 ) -> None:
     """Answer over HTTP with trained runs: names, predictions, scores, explanations, re-ranking, events, and a page.
 
-    The address is printed when requests are answered. SIGTERM and Ctrl-C let requests in flight finish; SIGHUP loads
-    the runs anew, and leaves the old ones in service where the new ones are damaged. The log goes to standard error,
+    The address is printed when requests are answered. SIGTERM and Ctrl-C let requests in flight finish; SIGHUP
+    reloads the runs, and leaves the old ones in service where the new ones are damaged. The log goes to standard error,
     one JSON object a line.
     """
     from capse.errors import MissingExtraError, SettingsError
@@ -50,4 +54,4 @@ def serve(
         require_keys=require_keys,
         log_level=log_level,
     )
-    run_server(settings, started=typer.echo)
+    run_server(settings, started=echo)

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from capse.cli.display import errors, progress_bar
+from capse.cli.display import BarDisplay, say, show_table
 from capse.experiments.study import Outcome
 from capse.experiments.tune import StudyListener
 
 
-class StudyProgress(StudyListener):
+class StudyProgress(BarDisplay, StudyListener):
     """Shows a study: a bar over all trials with the best so far, and a line for each trial that ends."""
 
     def __init__(self) -> None:
-        self.bar = progress_bar()
-        self.task = self.bar.add_task("trials", total=None, speed="")
-
-    def __enter__(self) -> StudyProgress:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
-
-    def message(self, text: str) -> None:
-        errors.print(text, markup=False, soft_wrap=True)
+        super().__init__("trials")
 
     def progress(self, done: float, total: int) -> None:
         self.bar.update(self.task, description=f"{int(done)} of {total} trials", completed=done, total=total)
@@ -49,25 +32,24 @@ class StudyProgress(StudyListener):
 
 def show_outcomes(outcomes: Sequence[Outcome]) -> None:
     """The trials as a table, in the order given."""
-    table = Table()
     names = list(outcomes[0].settings)
     headings = (name.replace(".", ".\n") for name in names)  # they are long, and their columns narrow
-    for column in ("trial", *headings, outcomes[0].metric, "best\nepoch", "epochs", "seconds"):
-        table.add_column(column, justify="right", overflow="fold")
-    for outcome in outcomes:
-        settings = (_short(outcome.settings[name]) for name in names)
-        end = ("failed", "", "", "")
-        if outcome.value is not None:
-            end = (f"{outcome.value:.4f}", str(outcome.best_epoch), str(outcome.epochs), f"{outcome.seconds:.1f}")
-        table.add_row(str(outcome.trial), *settings, *end)
-    Console(highlight=False).print(table)
+    columns = ("trial", *headings, outcomes[0].metric, "best\nepoch", "epochs", "seconds")
+    show_table("", dict.fromkeys(columns, "right"), (_cells(outcome, names) for outcome in outcomes))
+
+
+def _cells(outcome: Outcome, names: Sequence[str]) -> list[str]:
+    end = ["failed", "", "", ""]
+    if outcome.value is not None:
+        end = [f"{outcome.value:.4f}", str(outcome.best_epoch), str(outcome.epochs), f"{outcome.seconds:.1f}"]
+    return [str(outcome.trial), *(_short(outcome.settings[name]) for name in names), *end]
 
 
 def show_failures(outcomes: Sequence[Outcome]) -> None:
     """One line for each trial that failed, when nothing else is under way."""
     for outcome in outcomes:
         if outcome.value is None:
-            errors.print(f"trial {outcome.trial} failed: {outcome.error}", markup=False, soft_wrap=True)
+            say(f"trial {outcome.trial} failed: {outcome.error}")
 
 
 def _short(value: Any) -> str:

@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+from capse.cli.output import echo
+
+app = typer.Typer(short_help="Train a model on a graph.", rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
 def train(
     out: Annotated[Path, typer.Option(help="The run folder to write.")],
-    recipe: Annotated[str | None, typer.Argument(help="A YAML file or the name of a shipped recipe.")] = None,
+    recipe: Annotated[str | None, typer.Argument(help="A YAML file, or a name that 'capse recipes' lists.")] = None,
     data: Annotated[str | None, typer.Option(help="A dataset's name, or a folder with train.*")] = None,
     model: Annotated[
         str | None, typer.Option(help="A model's name; its shipped recipe is used if none is given.")
@@ -32,16 +34,18 @@ def train(
     from capse.cli.display import TrainingProgress
     from capse.errors import SettingsError
     from capse.experiments.fit import fit
-    from capse.experiments.recipe import load_recipe
-    from capse.graph.predictor import load_run_graph
+    from capse.experiments.recipe import Recipe
+    from capse.graph.link_prediction.predictor import load_run_graph
     from capse.runs.folder import RunFolder
 
     run = RunFolder(out)
     begun = resume and run.recipe.is_file()
+    if begun:
+        run.check_inputs()
     if begun and recipe is None and model is None:
-        resolved = load_recipe(run.recipe, overrides=settings)
+        resolved = Recipe.resolve(run.recipe, overrides=settings)
     else:
-        resolved = load_recipe(recipe, model=model, overrides=settings)
+        resolved = Recipe.resolve(recipe, model=model, overrides=settings)
     source = data or (load_run_graph(run) if begun else resolved.data)
     if source is None:
         raise SettingsError("no data is named", "give --data with a dataset's name or a folder")
@@ -50,8 +54,8 @@ def train(
             fit(source, resolved, out=out, resume=resume, listener=progress)
     except KeyboardInterrupt:
         if run.recipe.is_file():
-            typer.echo(f"stopped; continue with: capse train --resume --out {shlex.quote(str(out))}", err=True)
+            echo(f"stopped; continue with: capse train --resume --out {shlex.quote(str(out))}", err=True)
         else:
-            typer.echo("stopped before the training began", err=True)
+            echo("stopped before the training began", err=True)
         raise typer.Exit(130) from None
-    typer.echo(str(out))
+    echo(str(out))

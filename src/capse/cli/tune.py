@@ -9,13 +9,17 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+from capse.cli.output import echo
+
+app = typer.Typer(
+    short_help="Try the settings of a grid and keep the best recipe.", rich_markup_mode=None, add_completion=False
+)
 
 
 @app.command()
 def tune(
     out: Annotated[Path, typer.Option(help="The study folder to write.")],
-    grid: Annotated[str | None, typer.Argument(help="A YAML file or the name of a shipped grid.")] = None,
+    grid: Annotated[str | None, typer.Argument(help="A YAML file, or a name that 'capse recipes' lists.")] = None,
     data: Annotated[str | None, typer.Option(help="A dataset's name, or a folder with train.* and valid.*")] = None,
     fixed: Annotated[
         list[str] | None,
@@ -50,13 +54,13 @@ def tune(
     except KeyboardInterrupt:
         if StudyFolder(out).file.is_file():
             more = f" --jobs {jobs}" if jobs > 1 else ""
-            typer.echo(f"stopped; continue with: capse tune --resume --out {shlex.quote(str(out))}{more}", err=True)
+            echo(f"stopped; continue with: capse tune --resume --out {shlex.quote(str(out))}{more}", err=True)
         else:
-            typer.echo("stopped before the study began", err=True)
+            echo("stopped before the study began", err=True)
         raise typer.Exit(130) from None
     if as_json:
-        typer.echo(json.dumps([outcome.to_json() for outcome in outcomes], ensure_ascii=False))
+        echo(json.dumps([outcome.to_json() for outcome in outcomes], ensure_ascii=False))
     elif outcomes:
         show_outcomes(outcomes)
-        typer.echo(f"the best recipe: {StudyFolder(out).best}")
+        echo(f"the best recipe: {StudyFolder(out).best}")
     show_failures(outcomes)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from capse.arrays import Float64s
 from capse.evaluation.metrics import Summary, named
-from capse.evaluation.ranks import Float64s
 from capse.triples import Ids
 
 

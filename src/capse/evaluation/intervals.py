@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from capse.evaluation.ranks import Float64s
+from capse.arrays import Float64s
 
 LEVEL = 0.95
 RESAMPLES = 1000

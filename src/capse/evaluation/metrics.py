@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capse.evaluation.ranks import Float64s, Ranks
+from capse.arrays import Float64s
+from capse.evaluation.ranks import Ranks
 
 Metric = Callable[[Float64s], Float64s]
 Summary = dict[str, dict[str, Any]]  # policy -> metric -> a number (or an interval)

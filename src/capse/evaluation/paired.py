@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from scipy.special import stdtr
 
+from capse.arrays import Float64s
 from capse.evaluation.intervals import bootstrap_interval
-from capse.evaluation.ranks import Float64s
 
 
 @dataclass(frozen=True)

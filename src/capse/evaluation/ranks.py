@@ -10,13 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from capse.arrays import Float64s, Int64s
 from capse.errors import CapseError
 from capse.kernels.counting import count_competitors
 from capse.kernels.exact import Rescore, count_exactly
 from capse.triples import Answers, Ids
-
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 
 
 class NonFiniteScoreError(CapseError):

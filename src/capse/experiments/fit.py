@@ -2,132 +2,95 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from contextlib import closing
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from capse.errors import MissingExtraError, RunError, SettingsError
+from capse.errors import SettingsError
 from capse.evaluation.metrics import METRICS, POLICIES, summarize
 from capse.evaluation.ranks import Ranks
-from capse.experiments.recipe import Recipe, load_recipe
+from capse.experiments import engine
+from capse.experiments.engine import Listener, RunEngine
+from capse.experiments.recipe import Recipe, Start
 from capse.experiments.start import start_embeddings
-from capse.graph.dataset import Graph, load_graph
-from capse.graph.link_prediction import rank_split
-from capse.graph.predictor import LinkPredictor, choose_device, load_run_graph, read_recipe, save_run_graph
-from capse.models import TripleModel, build_model
-from capse.runs.atomic import atomic_folder, write_json, write_text
-from capse.runs.folder import RunFolder
-from capse.runs.records import provenance
-from capse.training.checkpoints import Checkpoints
-from capse.training.loop import StepReport as StepReport
-from capse.training.loop import Trainer
+from capse.graph.dataset import Graph, as_graph
+from capse.graph.link_prediction.predictor import LinkPredictor, load_run_graph, save_run_graph
+from capse.graph.link_prediction.ranking import rank_split
+from capse.models import ModelSettings, TripleModel, build_model
+from capse.training.learner import GradientLearner
+from capse.training.losses import Loss
+from capse.training.negatives import Negatives
 from capse.training.objectives import build_objective
+from capse.training.optimizers import Optimizer
+from capse.training.regularizers import Regularizer
+from capse.training.settings import Training, Validation
 from capse.triples import TripleIndex
 
 
-class Listener:
-    """What a training tells whoever watches; override what is of interest."""
-
-    def message(self, text: str) -> None:
-        """A line about what is being done."""
-
-    def step(self, report: StepReport) -> None:
-        """A step has ended."""
-
-    def epoch(self, record: dict[str, Any]) -> None:
-        """An epoch has ended; ``record`` is its line of metrics.jsonl."""
-
-
 def fit(
-    data: Graph | str | Path,
-    recipe: Recipe | str | None = None,
+    data: Any,
+    model: ModelSettings | Recipe | str | Path | None = None,
     *,
-    out: str | Path,
-    model: str | None = None,
-    overrides: list[str] | None = None,
+    out: str | Path | None = None,
+    training: Training | None = None,
+    loss: Loss | None = None,
+    negatives: Negatives | None = None,
+    optimizer: Optimizer | None = None,
+    regularizer: Regularizer | None = None,
+    validation: Validation | None = None,
+    start: Start | None = None,
     resume: bool = False,
     listener: Listener | None = None,
 ) -> LinkPredictor:
-    """Train on ``data`` (a graph, a dataset's name or a folder) and leave a run in ``out``.
+    """Train on ``data`` and leave a run in ``out``, a temporary folder if that is None.
 
-    ``recipe`` is a Recipe, a YAML file or a shipped name; without one, the shipped recipe of ``model`` is used.
-    A run that was stopped or killed goes on with ``resume``, and on a CPU ends with the same bits as if it had not.
+    ``data`` is a graph, its name or folder, or triples (see `Graph.from_triples`). ``model`` is a model's settings, or
+    a recipe: itself, its YAML file or its shipped name. Settings that are not given, in a section or of the model, are
+    the recipe's; the recipe of a model's settings is the one that is shipped for that model. A run that was stopped or
+    killed goes on with ``resume``, and on a CPU ends with the same bits as if it had not.
 
-    >>> import tempfile
-    >>> run = fit("countries", model="distmult", out=tempfile.mkdtemp() + "/run",
-    ...           overrides=["training.epochs=1", "model.dim=8"])
+    >>> import capse
+    >>> run = fit("countries", capse.DistMult(dim=8), training=capse.Training(epochs=1))
     >>> run.graph.name
     'countries'
     """
-    if not isinstance(recipe, Recipe):
-        recipe = load_recipe(recipe, model=model, overrides=overrides)
-    elif model is not None or overrides:
-        raise SettingsError("a whole recipe is given, and a model or overrides too", "put them into the recipe")
-    graph = data if isinstance(data, Graph) else load_graph(data)
-    recipe = Recipe.from_mapping(recipe.to_mapping() | {"data": graph.name})
-    listener = listener or Listener()
-    run = RunFolder(out)
-    begun = _check_folder(run, recipe, resume)
-
-    settings = recipe.training
-    network = build_model(recipe.model_name, recipe.model, len(graph.entities), len(graph.relations), settings.seed)
-    checkpoints = Checkpoints(run.checkpoints, fingerprint(recipe, graph))
-    continues = checkpoints.last.exists()
+    graph = as_graph(data)
+    recipe = Recipe.of(
+        model,
+        training=training,
+        loss=loss,
+        negatives=negatives,
+        optimizer=optimizer,
+        regularizer=regularizer,
+        validation=validation,
+        start=start,
+    )
+    recipe = replace(recipe, data=graph.name)
+    run = RunEngine(out, recipe, identity(graph), resume=resume, listener=listener)
+    if run.begun:
+        run.check_data(identity(load_run_graph(run.folder)))
+    network = build_model(recipe.model, len(graph.entities), len(graph.relations), recipe.training.seed)
     started = ""
-    if not continues:
+    if not run.continues:
         started = start_embeddings(network, graph, recipe.start, recipe.model.dim)
         network.adapt()
-    network.to(choose_device(settings.device))
+    network.to(run.device)
     objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer)
     validator = _Validator(network, graph, recipe)
-    summary_writer = _summary_writer() if settings.tensorboard else None
     _ask_once(network)
-    # Nothing was written so far: what is wrong with the input has been said by now.
-    if not begun:
-        _begin(run, recipe, graph)
-    elif not continues:
-        _check_data(run, recipe, graph)
-    run.remove_leftovers()
-    board = summary_writer(str(run.tensorboard)) if summary_writer else None
-
-    def keep(record: dict[str, Any]) -> None:
-        run.append_metrics(record)
-        listener.epoch(record)
-        if board is not None:
-            _to_tensorboard(board, record)
-
-    trainer = Trainer(
-        objective,
-        settings,
-        recipe.optimizer,
-        recipe.validation,
-        checkpoints,
-        validate=validator if len(graph.valid) else None,
-        on_step=listener.step,
-        on_epoch=keep,
+    predictor = LinkPredictor(network, graph, run.folder)
+    run.train(
+        GradientLearner(objective, recipe.training, recipe.optimizer),
+        validator if len(graph.valid) else None,
+        begin=lambda folder: save_run_graph(folder, graph),
+        finish=predictor.save_weights,
+        started=started,
     )
-    if continues:
-        trainer.resume()
-        started = f"resuming after epoch {trainer.position.epoch}, step {trainer.position.step}"
-    listener.message(started)
-    was_finished = trainer.finished and run.results.is_file()
-    run.keep_metrics_up_to(trainer.position.epoch)
-    with closing(trainer.run()) as epochs:
-        for _ in epochs:
-            pass
-    if board is not None:
-        board.close()
-    if trainer.position.best_epoch:
-        checkpoints.load_best(network)
-    predictor = LinkPredictor(network, graph)
-    predictor.save(run)
-    if not was_finished:  # else the record says when and where it was trained, and that stays true
-        write_json(run.results, _results(recipe, trainer))
+    network.eval()
     return predictor
 
 
@@ -138,59 +101,17 @@ def _ask_once(network: TripleModel) -> None:
     network.eval().score_tails(first, first, first)
 
 
+def identity(graph: Graph) -> Iterator[bytes]:
+    """All of a graph that a training depends on."""
+    for vocabulary in (graph.entities, graph.relations):
+        yield "\n".join(vocabulary.labels).encode()
+    for split in (graph.train, graph.valid):
+        yield np.ascontiguousarray(split).tobytes()
+
+
 def fingerprint(recipe: Recipe, graph: Graph) -> str:
     """A short text that changes with anything that changes the weights."""
-    digest = hashlib.sha256(json.dumps(_binding(recipe), sort_keys=True).encode())
-    for vocabulary in (graph.entities, graph.relations):
-        digest.update("\n".join(vocabulary.labels).encode())
-    for split in (graph.train, graph.valid):
-        digest.update(np.ascontiguousarray(split).tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _binding(recipe: Recipe) -> dict[str, Any]:
-    """The settings that a resumed run cannot change: all but where it runs and what it leaves on the way."""
-    values = recipe.to_mapping()
-    for key in ("device", "checkpoint_seconds", "tensorboard"):
-        del values["training"][key]
-    return values
-
-
-def _check_folder(run: RunFolder, recipe: Recipe, resume: bool) -> bool:
-    """Whether a run was begun there; refuses to overwrite one, or to resume it with other settings."""
-    if run.path.exists() and not run.path.is_dir():
-        raise SettingsError(f"{run.path} is a file", "choose another --out")
-    begun = run.recipe.is_file()
-    if begun and not resume:
-        raise RunError(f"there is a run in {run.path} already", "continue it with --resume, or choose another --out")
-    if not begun and run.path.is_dir() and any(run.path.iterdir()):
-        raise RunError(f"{run.path} is not empty and not a run", "choose another --out")
-    if begun:
-        stored, wanted = _binding(Recipe.from_mapping(read_recipe(run))), _binding(recipe)
-        for section in wanted:
-            if stored[section] != wanted[section]:
-                raise RunError(
-                    f"the run in {run.path} was begun with other settings in {section!r}",
-                    "resume it with the recipe and options it was begun with, or choose another --out",
-                )
-    return begun
-
-
-def _begin(run: RunFolder, recipe: Recipe, graph: Graph) -> None:
-    """Make the folder with all that a resumed run needs, whole or not at all."""
-    with atomic_folder(run.path) as temporary:
-        folder = RunFolder(temporary)
-        save_run_graph(folder, graph)
-        write_text(folder.recipe, recipe.to_yaml())
-
-
-def _check_data(run: RunFolder, recipe: Recipe, graph: Graph) -> None:
-    """Refuse data that is not what the run was begun with; where there is a checkpoint, that does it."""
-    if fingerprint(recipe, load_run_graph(run)) != fingerprint(recipe, graph):
-        raise RunError(
-            f"the run in {run.path} was begun with other data called {graph.name!r}",
-            "resume it with that data (it is kept in the run: leave out --data), or choose another --out",
-        )
+    return engine.fingerprint(recipe.to_mapping(), identity(graph))
 
 
 class _Validator:
@@ -235,36 +156,3 @@ def parse_metric(text: str) -> tuple[str, str, str]:
             f"name one of {', '.join(METRICS)}, perhaps with a side and a tie policy: tail.pessimistic.mrr",
         )
     return side, policy, metric
-
-
-def _results(recipe: Recipe, trainer: Trainer) -> dict[str, Any]:
-    position = trainer.position
-    best = position.best_value
-    if best is not None and parse_metric(recipe.validation.metric)[2] == "mr":
-        best = -best  # the trainer maximises
-    return {
-        "model": recipe.model_name,
-        "dataset": recipe.data,
-        "epochs": position.epoch,
-        "best_epoch": position.best_epoch or position.epoch,
-        "best_validation": {recipe.validation.metric: best},
-        "training_seconds": round(position.seconds, 3),
-        **provenance(),
-    }
-
-
-def _summary_writer() -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise MissingExtraError("training.tensorboard", "tensorboard") from error
-    return SummaryWriter
-
-
-def _to_tensorboard(board: Any, record: dict[str, Any]) -> None:
-    for key in ("loss", "learning_rate", "examples_per_second"):
-        board.add_scalar(f"training/{key}", record[key], record["epoch"])
-    for policy, metrics in record.get("validation", {}).items():
-        for metric, value in metrics.items():
-            board.add_scalar(f"validation/{policy}/{metric}", value, record["epoch"])
-    board.flush()

@@ -15,16 +15,17 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
-from capse.errors import SettingsError, UnknownNameError
+from capse.errors import SettingsError
 from capse.experiments.fit import parse_metric
-from capse.experiments.recipe import Recipe, load_recipe
-from capse.runs.settings import check_key, fill, load_yaml, override, to_mapping
+from capse.experiments.recipe import Recipe
+from capse.experiments.shipped import recipe_values
+from capse.runs.formats import FORMAT, upgraded
+from capse.runs.settings import check_key, fill, override, to_mapping
 
 MOST_TRIALS = 10_000
 _NOT_SEARCHED = {
@@ -125,7 +126,8 @@ class Grid:
     def to_yaml(self) -> str:
         """The resolved grid, which `load_grid` reads."""
         space = {k: to_mapping(v) if isinstance(v, Range) else list(v) for k, v in self.space.items()}
-        values = {"recipe": self.recipe.to_mapping(), "grid": space, "search": to_mapping(self.search)}
+        sections = {"recipe": self.recipe.to_mapping(), "grid": space, "search": to_mapping(self.search)}
+        values = {"format": FORMAT, **sections}
         return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
@@ -136,11 +138,14 @@ def load_grid(
 ) -> Grid:
     """A grid from a file, by a shipped name, or as a mapping, with ``section.key=value`` and search settings put in.
 
-    >>> grid = load_grid("convkb-paper", overrides=["training.epochs=20"])
+    >>> grid = load_grid({"recipe": "transe", "grid": {"model.dim": [50, 100]}}, overrides=["training.epochs=20"])
     >>> grid.total, grid.metric, grid.trials()[1].settings
-    (12, 'hits@10', {'model.filters': 50, 'training.learning_rate': 5e-05})
+    (2, 'mrr', {'model.dim': 100})
     """
-    values = source if isinstance(source, Mapping) else load_yaml(*_text(source))
+    if isinstance(source, Mapping):
+        values = upgraded(source, "the grid")
+    else:
+        values = upgraded(recipe_values("grid", source), f"the grid {source}")
     for key in values:
         check_key(str(key), ["recipe", "set", "grid", "metric", "search"])
     space, fixed = _section(values, "grid"), _section(values, "set")
@@ -169,11 +174,6 @@ def load_grid(
     return grid
 
 
-def shipped_grids() -> list[str]:
-    """The names of the grids that come with the package."""
-    return sorted(path.name.removesuffix(".yaml") for path in _shipped().iterdir() if path.name.endswith(".yaml"))
-
-
 def _check_validated(recipe: Recipe) -> None:
     """Refuse a trial that would end without a value to compare it by."""
     for key, value in (("validation.every", recipe.validation.every), ("training.epochs", recipe.training.epochs)):
@@ -187,7 +187,7 @@ def _recipe(source: Any, fixed: Mapping[str, Any], overrides: list[str]) -> Reci
         values = {key: dict(value) if isinstance(value, Mapping) else value for key, value in source.items()}
     elif source is None or isinstance(source, str):
         model = override({}, overrides).get("model", {}).get("name", fixed.get("model.name"))
-        values = load_recipe(source, model=None if source or model is None else str(model)).to_mapping()
+        values = Recipe.resolve(source, model=None if source or model is None else str(model)).to_mapping()
     else:
         raise SettingsError(f"recipe is {source!r}", "write a shipped name, a file, or sections such as 'model:'")
     _put(values, fixed)
@@ -251,20 +251,3 @@ def _range(given: Mapping[str, Any], name: str) -> Range:
     if bounds.log and bounds.low <= 0:
         raise SettingsError(f"the range of {name} begins at {bounds.low}", "with log, begin above 0")
     return bounds
-
-
-def _text(source: str | Path) -> tuple[str, str]:
-    if str(source) in shipped_grids():
-        return (_shipped() / f"{source}.yaml").read_text(encoding="utf-8"), f"grid {source}"
-    path = Path(source)
-    try:
-        return path.read_text(encoding="utf-8"), str(path)
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is not UTF-8 text", "give a grid in YAML") from error
-    except OSError as error:
-        names = shipped_grids()
-        raise UnknownNameError("grid", str(source), names, f"give a YAML file or one of {', '.join(names)}") from error
-
-
-def _shipped() -> Any:
-    return files("capse") / "recipes" / "grids"

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from capse.errors import DataError, SettingsError
-from capse.experiments.recipe import StartSettings
+from capse.experiments.recipe import Start
 from capse.graph.dataset import Graph
-from capse.graph.files import lines
-from capse.graph.predictor import LinkPredictor, read_recipe
+from capse.graph.link_prediction.predictor import LinkPredictor
+from capse.graph.readers.files import lines
 from capse.graph.word_vectors import average_word_vectors
 from capse.models import TripleModel, model_settings
 from capse.runs.folder import RunFolder
 
 
 @torch.no_grad()
-def start_embeddings(model: TripleModel, graph: Graph, settings: StartSettings, dim: int) -> str:
+def start_embeddings(model: TripleModel, graph: Graph, settings: Start, dim: int) -> str:
     """Fill the tables of a model of size ``dim`` as the settings say; returns one line about what was done."""
     if settings.run:
         return _from_runs(model, graph, [settings.run, *([settings.beside] if settings.beside else [])], dim)
@@ -31,7 +31,7 @@ def start_embeddings(model: TripleModel, graph: Graph, settings: StartSettings, 
 def _from_runs(model: TripleModel, graph: Graph, paths: list[str], dim: int) -> str:
     """Each run's vectors in the dimensions after those of the run before it."""
     sources = [LinkPredictor.load(path, device="cpu") for path in paths]
-    sizes = [model_settings(read_recipe(RunFolder(path))["model"])[1].dim for path in paths]
+    sizes = [model_settings(RunFolder(path).read_recipe()["model"]).dim for path in paths]
     if sum(sizes) != dim:
         found = " and ".join(f"{size} in {path}" for size, path in zip(sizes, paths, strict=True))
         remedy = "give both the same model.dim" if len(paths) == 1 else f"set model.dim={sum(sizes)}"
@@ -71,7 +71,7 @@ def _from_run(model: TripleModel, graph: Graph, source: LinkPredictor, path: str
     return f"{copied[0]} entities and {copied[1]} relations start from {path}"
 
 
-def _from_words(model: TripleModel, graph: Graph, settings: StartSettings, dim: int) -> str:
+def _from_words(model: TripleModel, graph: Graph, settings: Start, dim: int) -> str:
     names = _names(graph, settings)
     vectors, covered = average_word_vectors(names, Path(str(settings.words)))
     width = vectors.shape[1]
@@ -87,7 +87,7 @@ def _from_words(model: TripleModel, graph: Graph, settings: StartSettings, dim: 
     return f"{covered.sum():,} of {len(names):,} entities start from the words in {settings.words}"
 
 
-def _names(graph: Graph, settings: StartSettings) -> list[str]:
+def _names(graph: Graph, settings: Start) -> list[str]:
     """The text of every entity whose words are averaged."""
     if settings.names is None:
         return [graph.entities.name(i) for i in range(len(graph.entities))]

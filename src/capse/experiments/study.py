@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from capse.errors import RunError, SettingsError
+from capse.errors import RunError
 from capse.experiments.fit import fingerprint
 from capse.experiments.grid import Grid, Trial, load_grid
 from capse.graph.dataset import Graph, load_graph
-from capse.graph.predictor import save_run_graph
+from capse.graph.link_prediction.predictor import save_run_graph
 from capse.graph.vocabulary import Vocabulary
 from capse.runs.atomic import storage_errors, write_text
-from capse.runs.folder import RunFolder
+from capse.runs.folder import RunFolder, is_begun
 
 _CLAIMING = 1 << 40  # a byte of the lock file beyond those of the trials
 
@@ -80,14 +80,7 @@ class StudyFolder:
 
     def is_begun(self, resume: bool) -> bool:
         """Whether a study was begun here; refuses to overwrite one, or anything else."""
-        if self.path.exists() and not self.path.is_dir():
-            raise SettingsError(f"{self.path} is a file", "choose another --out")
-        begun = self.file.is_file()
-        if begun and not resume:
-            raise RunError(f"there is a study in {self.path} already", "go on with --resume, or choose another --out")
-        if not begun and self.path.is_dir() and any(self.path.iterdir()):
-            raise RunError(f"{self.path} is not empty and not a study", "choose another --out")
-        return begun
+        return is_begun(self.path, self.file, "study", resume)
 
     def write(self, grid: Grid, graph: Graph) -> None:
         """Write all that a resumed study and its processes need."""
@@ -189,7 +182,7 @@ class Enumeration:
             self._ended[trial.number] = outcome
 
     def outcomes(self) -> list[Outcome]:
-        """Those of all processes; one that failed may be tried again by another, and is looked at anew."""
+        """Those of all processes; one that failed may be tried again by another, and is read anew."""
         for trial in self.trials:
             if trial.number not in self._ended and (outcome := self.study.outcome(trial)):
                 self._ended[trial.number] = outcome

@@ -22,9 +22,9 @@ from capse.experiments.study import Enumeration, Outcome, StudyFolder, TrialSour
 from capse.experiments.workers import End, train_here, train_in_processes
 from capse.graph.benchmarks import dataset_names
 from capse.graph.dataset import Graph, load_graph
-from capse.graph.predictor import choose_device
 from capse.models import build_model
 from capse.runs.atomic import atomic_folder, write_text
+from capse.runs.devices import choose_device
 from capse.training.objectives import build_objective
 from capse.training.optimizers import build_optimizer
 
@@ -162,14 +162,14 @@ def _check_input(grid: Grid, graph: Graph) -> None:
     seen = set()
     for trial in grid.samples():
         recipe = trial.recipe
-        parts = (recipe.model_name, recipe.model, recipe.loss, recipe.negatives, recipe.regularizer, recipe.optimizer)
+        parts = (recipe.model, recipe.loss, recipe.negatives, recipe.regularizer, recipe.optimizer)
         if parts not in seen:
-            small = build_model(recipe.model_name, recipe.model, 2, 1)
+            small = build_model(recipe.model, 2, 1)
             build_optimizer(recipe.optimizer, small, recipe.training.learning_rate)
             build_objective(small, np.array([[0, 0, 1]]), recipe.loss, recipe.negatives, recipe.regularizer)
         start = (recipe.start, recipe.model_name, recipe.model.dim, recipe.model.reciprocal)
         if start not in seen:
-            model = build_model(recipe.model_name, recipe.model, len(graph.entities), len(graph.relations))
+            model = build_model(recipe.model, len(graph.entities), len(graph.relations))
             start_embeddings(model, graph, recipe.start, recipe.model.dim)
         if recipe.training.device != "auto" and recipe.training.device not in seen:
             choose_device(recipe.training.device)

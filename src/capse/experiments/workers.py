@@ -18,11 +18,13 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, Any, Literal
 
 from capse.errors import CapseError, StorageError
-from capse.experiments.fit import Listener, StepReport, fit
+from capse.experiments.engine import Listener, StepReport
+from capse.experiments.fit import fit
 from capse.experiments.grid import Trial
 from capse.experiments.recipe import Recipe
 from capse.experiments.study import StudyFolder
@@ -69,48 +71,67 @@ def train_in_processes(
     study: StudyFolder, name: str, jobs: int, claim: Claim, progress: Progress, ended: Ended
 ) -> None:
     """Train up to ``jobs`` trials at a time, each in a process of its own; on any error all stop, with a checkpoint."""
-    events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
-    workers: list[_Worker] = []
+    pool = _Pool(study, name, jobs, claim, progress, ended)
+    try:
+        for _ in range(jobs):
+            pool.begin()
+        while any(worker.trial for worker in pool.workers):
+            pool.take(*pool.events.get())
+    finally:
+        pool.stop()
 
-    def begin(worker: _Worker | None = None) -> None:
-        trial = claim()
+
+@dataclass
+class _Pool:
+    """The processes of a study."""
+
+    study: StudyFolder
+    name: str
+    jobs: int
+    claim: Claim
+    progress: Progress
+    ended: Ended
+    events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = field(default_factory=queue.Queue)
+    workers: list[_Worker] = field(default_factory=list)
+
+    def begin(self, worker: _Worker | None = None) -> None:
+        """Give ``worker``, or a new one, the next trial; without one it ends."""
+        trial = self.claim()
         if trial is not None:
             if worker is None:
-                worker = _Worker(study, name, jobs, events)
-                workers.append(worker)
+                worker = _Worker(self.study, self.name, self.jobs, self.events)
+                self.workers.append(worker)
             worker.train(trial)
         elif worker is not None:
             worker.trial = None
             worker.stop()
 
-    try:
-        for _ in range(jobs):
-            begin()
-        while any(worker.trial for worker in workers):
-            worker, event = events.get()
-            trial = worker.trial
-            if trial is None:
-                continue
-            if event is None:
-                workers.remove(worker)
-                worker.close(time.monotonic() + _GRACE_SECONDS)
-                write_text(study.error(trial.number), f"its process ended with {worker.status()}\n")
-                ended(trial, "trained")
-                begin()
-            elif "share" in event:
-                progress(trial, event["share"])
-            elif "storage" in event:
-                raise StorageError(event["storage"])
-            elif "end" in event:
-                ended(trial, event["end"])
-                begin(worker)
-            else:
-                worker.ready = True
-    finally:
-        for worker in workers:
+    def take(self, worker: _Worker, event: dict[str, Any] | None) -> None:
+        """What ``worker`` says of its trial; None is its end."""
+        trial = worker.trial
+        if trial is None:
+            return
+        if event is None:
+            self.workers.remove(worker)
+            worker.close(time.monotonic() + _GRACE_SECONDS)
+            write_text(self.study.error(trial.number), f"its process ended with {worker.status()}\n")
+            self.ended(trial, "trained")
+            self.begin()
+        elif "share" in event:
+            self.progress(trial, event["share"])
+        elif "storage" in event:
+            raise StorageError(event["storage"])
+        elif "end" in event:
+            self.ended(trial, event["end"])
+            self.begin(worker)
+        else:
+            worker.ready = True
+
+    def stop(self) -> None:
+        for worker in self.workers:
             worker.stop()
         deadline = time.monotonic() + _GRACE_SECONDS
-        for worker in workers:
+        for worker in self.workers:
             worker.close(deadline)
 
 

@@ -1,6 +1,1 @@
-"""Knowledge graphs: vocabularies, readers and writers, benchmarks, statistics."""
-
-from capse.graph.dataset import Graph, load_graph
-from capse.graph.vocabulary import Vocabulary
-
-__all__ = ["Graph", "Vocabulary", "load_graph"]
+"""Knowledge graphs: triples and vocabularies, readers and writers, benchmarks, statistics, link prediction."""

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from capse.errors import DataError, UnknownNameError
+from capse.errors import DataError, SettingsError, UnknownNameError
 from capse.graph.benchmarks import dataset_names, get_dataset
 from capse.graph.encoding import IntTriples, distinct, encode, labels_of
-from capse.graph.files import name_parts
+from capse.graph.iris import local_name
 from capse.graph.names import read_names
 from capse.graph.readers import READERS, read_triples
-from capse.graph.rows import Source, table_of
+from capse.graph.readers.files import name_parts
+from capse.graph.readers.memory import read_ids, read_objects
+from capse.graph.readers.rows import COLUMNS, Source
+from capse.graph.splits import split_graph
 from capse.graph.vocabulary import Vocabulary
 from capse.triples import TripleIndex
 
 SPLITS = ("train", "valid", "test")
-_SPLIT_OF_STEM = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "test": "test"}
+_SPLIT_OF_STEM = {
+    "train": "train",
+    "valid": "valid",
+    "validation": "valid",
+    "val": "valid",
+    "dev": "valid",
+    "test": "test",
+}
 _NAMES_STEMS = ("entities", "relations")
 
 
@@ -47,21 +59,42 @@ class Graph:
     test: IntTriples
     repeated: Mapping[str, int] = field(default_factory=dict)
     skipped: int = 0  # statements of RDF files that are no triples between two IRIs
+    in_named_graphs: int = 0  # statements of RDF files whose graph's name was left out
+    headers: Sequence[str] = ()  # of delimited text: which first lines were read as the names of columns
 
     @classmethod
     def from_triples(
         cls,
-        train: Iterable[Sequence[str]],
-        valid: Iterable[Sequence[str]] = (),
-        test: Iterable[Sequence[str]] = (),
+        train: Any,
+        valid: Any = (),
+        test: Any = (),
         name: str = "graph",
+        *,
+        entities: Sequence[str] | Vocabulary | None = None,
+        relations: Sequence[str] | Vocabulary | None = None,
+        seed: int = 0,
+        allow_unseen: bool = False,
     ) -> Graph:
-        """A graph of labelled triples."""
-        parts: dict[str, list[tuple[Path, Source]]] = {}
-        for split, triples in zip(SPLITS, (train, valid, test), strict=True):
-            where, rows = Path(split), list(enumerate(triples, start=1))
-            if rows or split == "train":
-                parts[split] = [(where, Source(table_of(where, rows, "give three labels each", unit="triple")))]
+        """A graph of triples in memory: an array (n, 3), a data frame, an Arrow table, or an iterable of triples.
+
+        ``valid`` and ``test`` are triples too, or the shares of ``train`` to hold out with ``seed``, as in
+        `split_graph`. Triples hold labels (a number is a label, too); with the labels of ``entities`` and
+        ``relations`` they hold ids, which are places in those two lists.
+
+        >>> ids = np.array([[0, 0, 1], [1, 0, 2]])
+        >>> graph = Graph.from_triples(ids, entities=["paris", "france", "europe"], relations=["in"])
+        >>> [[graph.entities.labels[h], graph.entities.labels[t]] for h, r, t in graph.train]
+        [['france', 'europe'], ['paris', 'france']]
+        """
+        if isinstance(valid, float) or isinstance(test, float):
+            whole = cls.from_triples(train, name=name, entities=entities, relations=relations)
+            return split_graph(whole, _share(valid), _share(test), seed, allow_unseen)
+        given = {"train": train, "valid": valid, "test": test}
+        if entities is not None and relations is not None:
+            return _of_ids(name, given, entities, relations)
+        if entities is not None or relations is not None:
+            raise SettingsError("the labels of entities or of relations are missing", "give both, or neither")
+        parts = {split: [(split, read_objects(split, triples, split == "train"))] for split, triples in given.items()}
         return _build(name, parts, names={"entity": {}, "relation": {}})
 
     def split(self, name: str) -> IntTriples:
@@ -84,7 +117,16 @@ class Graph:
         return TripleIndex(self.train, len(self.entities), len(self.relations))
 
 
-def load_graph(source: str | Path, vocabularies: tuple[Vocabulary, Vocabulary] | None = None) -> Graph:
+def as_graph(data: Any) -> Graph:
+    """A graph as it is, a dataset by its name or folder, or triples in memory as `Graph.from_triples` takes them."""
+    if isinstance(data, Graph):
+        return data
+    return load_graph(data) if isinstance(data, str | Path) else Graph.from_triples(data)
+
+
+def load_graph(
+    source: str | Path, vocabularies: tuple[Vocabulary, Vocabulary] | None = None, train_required: bool = True
+) -> Graph:
     """Load a dataset by its name, or from a folder with train.*, perhaps valid.*, test.*, entities.tsv, relations.tsv.
 
     With the ``vocabularies`` of a run (entities, relations), ids are those of the run and every label must be known.
@@ -98,23 +140,23 @@ def load_graph(source: str | Path, vocabularies: tuple[Vocabulary, Vocabulary] |
             raise UnknownNameError("dataset", str(source), dataset_names(), remedy)
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     splits = split_files(path for path in files if name_parts(path)[0] in _SPLIT_OF_STEM)
-    if "train" not in splits:
+    if not splits or (train_required and "train" not in splits):
         raise DataError(f"{folder}: no train file", f"put a file train there, as one of {' '.join(READERS)}")
     names = [path for path in files if name_parts(path)[0] in _NAMES_STEMS and name_parts(path)[1] == ".tsv"]
     return read_graph(name, {split: [path] for split, path in splits.items()}, names, vocabularies)
 
 
 def split_files(paths: Iterable[Path]) -> dict[str, Path]:
-    """Which file holds which split, by their names; empty if some name is not that of a split.
+    """Which file holds which split, by how their names end; empty if some name is not that of a split.
 
-    >>> sorted(split_files([Path("dev.tsv"), Path("train.tsv.gz")]))
+    >>> sorted(split_files([Path("dev.tsv"), Path("umls_train.tsv.gz")]))
     ['train', 'valid']
     >>> split_files([Path("train.tsv"), Path("more.tsv")])
     {}
     """
     splits: dict[str, Path] = {}
     for path in paths:
-        split = _SPLIT_OF_STEM.get(name_parts(path)[0])
+        split = _SPLIT_OF_STEM.get(re.split("[-_. ]", name_parts(path)[0].lower())[-1])
         if split is None:
             return {}
         if split in splits:
@@ -128,35 +170,74 @@ def read_graph(
     files: Mapping[str, Sequence[Path]],
     names_files: Sequence[Path] = (),
     vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
+    layout: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Read the files of each split, and files of names, into one graph."""
+    """Read the files of each split, and files of names, into one graph.
+
+    ``layout`` describes delimited text that is not as its suffix says: delimiter, columns, encoding, trim, comment;
+    see `capse.graph.readers.delimited.Delimited`.
+    """
     names: dict[str, dict[str, str]] = {"entity": {}, "relation": {}}
     for path in names_files:
         kind, named = read_names(path)
         names[kind].update(named)
-    parts = {split: [(path, read_triples(path)) for path in paths] for split, paths in files.items()}
+    parts = {split: [(path, read_triples(path, layout)) for path in paths] for split, paths in files.items()}
     return _build(name, parts, names, vocabularies)
 
 
 def _build(
     name: str,
-    parts: Mapping[str, Sequence[tuple[Path, Source]]],
+    parts: Mapping[str, Sequence[tuple[object, Source]]],
     names: Mapping[str, Mapping[str, str]],
     vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
 ) -> Graph:
+    """A graph of the sources of each split; with each source comes what errors call it."""
     sources = [source for part in parts.values() for _, source in part]
     if vocabularies is None:
-        stated = {label: text for source in sources for label, text in source.names.items()}
         tables = [source.table for source in sources]
+        iris = labels_of([source.table for source in sources if source.iris], *COLUMNS)
+        stated = {iri: local_name(iri) for iri in iris}
+        stated.update(item for source in sources for item in source.names.items())
         entities = Vocabulary.of(labels_of(tables, "head", "tail"), {**stated, **names["entity"]}, "entity")
         relations = Vocabulary.of(labels_of(tables, "relation"), {**stated, **names["relation"]}, "relation")
     else:
         entities, relations = vocabularies
-    splits, repeated = {}, {}
-    for split in SPLITS:
-        encoded = [encode(path, source.table, entities, relations) for path, source in parts.get(split, [])]
-        triples = np.concatenate([np.empty((0, 3), np.int32), *encoded])
-        splits[split] = distinct(triples, len(entities), len(relations))
-        repeated[split] = len(triples) - len(splits[split])
-    skipped = sum(source.skipped for source in sources)
-    return Graph(name, entities, relations, **splits, repeated=repeated, skipped=skipped)
+    encoded = {
+        split: [encode(where, source.table, entities, relations) for where, source in parts.get(split, [])]
+        for split in SPLITS
+    }
+    graph = _of_splits(name, entities, relations, encoded)
+    headers = [f"{where}: {', '.join(s.header)}" for part in parts.values() for where, s in part if s.header]
+    return replace(
+        graph,
+        skipped=sum(source.skipped for source in sources),
+        in_named_graphs=sum(source.in_named_graphs for source in sources),
+        headers=headers,
+    )
+
+
+def _of_ids(name: str, given: Mapping[str, Any], *labels: Sequence[str] | Vocabulary) -> Graph:
+    (entities, entity_ids), (relations, relation_ids) = map(Vocabulary.in_order, labels, ("entity", "relation"))
+    encoded = {}
+    for split, triples in given.items():
+        heads, relation, tails = read_ids(split, triples, len(entities), len(relations)).T
+        encoded[split] = [np.stack([entity_ids[heads], relation_ids[relation], entity_ids[tails]], axis=1)]
+    return _of_splits(name, entities, relations, encoded)
+
+
+def _of_splits(
+    name: str, entities: Vocabulary, relations: Vocabulary, encoded: Mapping[str, Sequence[IntTriples]]
+) -> Graph:
+    joined = {split: np.concatenate([np.empty((0, 3), np.int32), *encoded.get(split, [])]) for split in SPLITS}
+    train, valid, test = (distinct(joined[split], len(entities), len(relations)) for split in SPLITS)
+    kept = zip(SPLITS, (train, valid, test), strict=True)
+    repeated = {split: len(joined[split]) - len(triples) for split, triples in kept}
+    return Graph(name, entities, relations, train, valid, test, repeated)
+
+
+def _share(part: Any) -> float:
+    if isinstance(part, float):
+        return part
+    if isinstance(part, int | tuple) and not part:
+        return 0.0
+    raise SettingsError("one split is given and the other is a share", "give two splits, or two shares such as 0.1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -28,23 +27,28 @@ def distinct(triples: IntTriples, entities: int, relations: int) -> IntTriples:
 
 def labels_of(tables: Iterable[pa.Table], *columns: str) -> set[str]:
     """Every label that occurs in these columns."""
-    merged = _merged([table[column] for table in tables for column in columns])
+    chosen = [table[column] for table in tables for column in columns]
+    if not chosen:
+        return set()
+    merged = _merged(chosen)
     labels = merged.chunk(0).dictionary
     used = np.zeros(len(labels), bool)
     used[_indices(merged)] = True
     return set(labels.filter(pa.array(used)).to_pylist())
 
 
-def encode(path: Path, table: pa.Table, entities: Vocabulary, relations: Vocabulary) -> IntTriples:
-    """The ids of a table's labels; a label that has none is a DataError that names ``path``."""
-    ends = _ids(path, _merged([table["head"], table["tail"]]), entities)
+def encode(where: object, table: pa.Table, entities: Vocabulary, relations: Vocabulary) -> IntTriples:
+    """The ids of a table's labels; a label that has none is a DataError that names ``where``."""
+    if not len(table):
+        return np.empty((0, 3), np.int32)
+    ends = _ids(where, _merged([table["head"], table["tail"]]), entities)
     triples = np.empty((len(table), 3), np.int32)
     triples[:, HEAD], triples[:, TAIL] = ends[: len(table)], ends[len(table) :]
-    triples[:, RELATION] = _ids(path, _merged([table["relation"]]), relations)
+    triples[:, RELATION] = _ids(where, _merged([table["relation"]]), relations)
     return triples
 
 
-def _ids(path: Path, column: pa.ChunkedArray, vocabulary: Vocabulary) -> npt.NDArray[np.int32]:
+def _ids(where: object, column: pa.ChunkedArray, vocabulary: Vocabulary) -> npt.NDArray[np.int32]:
     labels = column.chunk(0).dictionary
     places = pc.index_in(labels, value_set=pa.array(vocabulary.labels, pa.string())).fill_null(-1).to_numpy()
     indices = _indices(column)
@@ -54,7 +58,7 @@ def _ids(path: Path, column: pa.ChunkedArray, vocabulary: Vocabulary) -> npt.NDA
         count = len(np.unique(indices[unknown]))
         first = labels[indices[unknown[0]].item()].as_py()
         raise DataError(
-            f"{path}: {count:,} of its labels are no {vocabulary.kind} of the run, {first!r} the first of them",
+            f"{where}: {count:,} of its labels are no {vocabulary.kind} of the run, {first!r} the first of them",
             "use the data that the run was trained on",
         )
     return ids

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from capse.errors import DataError
-from capse.graph.files import lines
+from capse.graph.readers.files import lines
 
 KINDS = ("entity", "relation")
 _REMEDY = "begin with a header 'entity<TAB>name' or 'relation<TAB>name', then one label and its name a line"

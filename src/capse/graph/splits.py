@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from capse.errors import SettingsError
-from capse.graph.dataset import Graph
 from capse.graph.encoding import IntTriples
+
+if TYPE_CHECKING:
+    from capse.graph.dataset import Graph
 
 Positions = npt.NDArray[np.int64]
 
@@ -20,6 +23,7 @@ def split_graph(graph: Graph, valid: float, test: float, seed: int = 0, allow_un
     Every entity and relation keeps a triple in train unless ``allow_unseen``. The sizes are exact, and the same triples
     and seed give the same split.
 
+    >>> from capse.graph.dataset import Graph
     >>> pairs = [(str(head), "less_than", str(tail)) for head in range(5) for tail in range(head + 1, 5)]
     >>> parts = split_graph(Graph.from_triples(pairs), valid=0.1, test=0.2)
     >>> len(parts.train), len(parts.valid), len(parts.test)
@@ -60,7 +64,7 @@ def hold_out(triples: IntTriples, wanted: int, entities: int, relations: int) ->
             raise SettingsError(
                 f"{wanted:,} triples were to be held out, but after {len(held_out):,} each one left has an entity or "
                 "relation that no other has",
-                "lower --valid and --test, or give --allow-unseen",
+                "hold out fewer, or allow unseen ones (--allow-unseen)",
             )
         held_out = np.concatenate([held_out, kept[spare]])
         kept = np.delete(kept, spare)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from operator import lt
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from capse.errors import CapseError, DataError, UnknownNameError
-from capse.graph.files import READ_ERRORS
 from capse.graph.names import shortlist
+from capse.graph.readers.files import READ_ERRORS
+from capse.graph.readers.rows import label_problem
 from capse.runs.atomic import atomic_path
 
 
@@ -50,6 +53,23 @@ class Vocabulary:
         if not names or not any(label in names for label in ordered):
             return cls(ordered, None, kind)
         return cls(ordered, [names.get(label, label) for label in ordered], kind)
+
+    @classmethod
+    def in_order(cls, labels: Sequence[str] | Vocabulary, kind: str) -> tuple[Vocabulary, npt.NDArray[np.int32]]:
+        """A vocabulary of distinct labels in any order, and the id of each of them.
+
+        >>> vocabulary, ids = Vocabulary.in_order(["nl", "be"], "entity")
+        >>> vocabulary.labels, ids
+        (['be', 'nl'], array([1, 0], dtype=int32))
+        """
+        if isinstance(labels, Vocabulary):
+            return labels, np.arange(len(labels), dtype=np.int32)
+        wrong = [label for label in labels if not isinstance(label, str) or label_problem(label)]
+        if wrong or len(set(labels)) != len(labels):
+            problem = f"cannot be {str(wrong[0])[:40]!r}" if wrong else "must be distinct"
+            raise DataError(f"the labels of {kind} ids {problem}", "give each id a label of its own, as text")
+        vocabulary = cls.of(labels, kind=kind)
+        return vocabulary, np.searchsorted(vocabulary.labels, labels).astype(np.int32)
 
     def __len__(self) -> int:
         return len(self.labels)

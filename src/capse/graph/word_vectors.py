@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from capse.errors import DataError
-from capse.graph.files import lines
+from capse.graph.readers.files import lines
 
 _REMEDY = "give a text file with a word and its numbers on each line, separated by single spaces, as GloVe has it"
+_HEADER = re.compile(r"\d+ \d+")
 _SEPARATORS = re.compile(r"[\W_]+")
 
 
@@ -29,11 +30,18 @@ def words_of(name: str) -> list[str]:
 
 
 def read_word_vectors(path: Path, wanted: set[str]) -> dict[str, npt.NDArray[np.float32]]:
-    """The vectors of the wanted words in a file of GloVe's form; all lines are checked, wanted or not."""
+    """The vectors of the wanted words in a text of GloVe, word2vec or fastText; all lines are checked, wanted or not.
+
+    The latter two begin with a line 'COUNT WIDTH', which must be true, and may end each line with a space.
+    """
     vectors: dict[str, npt.NDArray[np.float32]] = {}
-    width = 0
+    width, count, number = 0, None, 0
     for number, line in lines(path):
-        word, _, rest = line.rstrip("\r\n").partition(" ")
+        text = line.rstrip(" \r\n")
+        if number == 1 and _HEADER.fullmatch(text):
+            count, width = map(int, text.split())
+            continue
+        word, _, rest = text.partition(" ")
         try:
             vector = np.array(rest.split(" "), np.float32)
         except ValueError as error:
@@ -47,6 +55,9 @@ def read_word_vectors(path: Path, wanted: set[str]) -> dict[str, npt.NDArray[np.
             vectors[word] = vector
     if not width:
         raise DataError(f"{path}: empty", _REMEDY)
+    if count not in (None, number - 1):
+        stated = f"its first line says {count:,} words, and it has {number - 1:,}"
+        raise DataError(f"{path}: {stated}", "get the whole file, or correct its first line")
     return vectors
 
 

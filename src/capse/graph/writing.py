@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from capse.graph.dataset import SPLITS, Graph
 from capse.graph.encoding import IntTriples
 from capse.graph.names import write_names
-from capse.graph.rows import COLUMNS
+from capse.graph.readers.rows import COLUMNS
 from capse.runs.atomic import atomic_folder, check_free
 
 _ROW_GROUP = 1 << 20  # triples

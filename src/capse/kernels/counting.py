@@ -13,9 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from capse.arrays import Int64s
 from capse.kernels.compiled import compiled, in_torchs_threads, prange
-
-Int64s = npt.NDArray[np.int64]
 
 
 class Counts(NamedTuple):

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from capse.kernels.counting import Counts, Int64s, count_competitors
+from capse.arrays import Int64s
+from capse.kernels.counting import Counts, count_competitors
 
 BAND = 2e-5  # of a row's largest |score|: 1e-5 for the error of the true candidate's score, and 1e-5 for the other's
 MARGIN = 4  # a band must be this many times the largest error found, or is widened to it
@@ -42,7 +43,9 @@ def _count_group(
     place = torch.from_numpy(true).to(scores.device)[:, None]
     gaps = of_queries - of_queries.gather(1, place)  # above zero where a candidate is better than the true one
     if finite.all() and len(rows):
-        gaps = _settle(gaps, BAND * of_queries.abs().amax(dim=1, keepdim=True).double(), rows, place, rescore)
+        gaps = _rescore_near_ties(
+            gaps, BAND * of_queries.abs().amax(dim=1, keepdim=True).double(), rows, place, rescore
+        )
     lengths = np.diff(offsets)[rows]
     ends = np.cumsum(lengths)
     of_known = np.repeat(offsets[rows] - (ends - lengths), lengths) + np.arange(lengths.sum())
@@ -52,7 +55,7 @@ def _count_group(
     return counts._replace(finite=finite)
 
 
-def _settle(gaps: Tensor, band: Tensor, rows: Int64s, place: Tensor, rescore: Rescore) -> Tensor:
+def _rescore_near_ties(gaps: Tensor, band: Tensor, rows: Int64s, place: Tensor, rescore: Rescore) -> Tensor:
     """Gaps (n, E) to the true candidates at ``place`` (n, 1), those within the band (n, 1) with float64's signs."""
     distinct, of_row = np.unique(rows, return_inverse=True)
     of_query = torch.from_numpy(of_row).to(gaps.device)

@@ -18,10 +18,14 @@ from capse.kernels.stage import Stage
 
 def score(stage: Stage, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
     """The scores (...) of triples given as vectors h, r, t (..., k) that broadcast."""
+    vote = summed_predictions if stage.routing == 1 else predictions
+    return read_out(stage, vote(first_layer(stage, h, r, t), stage.weights))
+
+
+def first_layer(stage: Stage, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+    """The capsules u (..., k, N): the features, which the released form squashes."""
     capsules = features(h, r, t, stage.filters, stage.bias)
-    if stage.kind == "released":
-        capsules = squash(capsules, stage.epsilon)
-    return read_out(stage, (summed_predictions if stage.routing == 1 else predictions)(capsules, stage.weights))
+    return squash(capsules, stage.epsilon) if stage.kind == "released" else capsules
 
 
 def read_out(stage: Stage, votes: Tensor) -> Tensor:
@@ -48,6 +52,8 @@ def score_capsule(stage: Stage, s: Tensor) -> Tensor:
     else:
         lengths = length(squash(s, stage.epsilon), stage.epsilon)
     lengths = lengths.to(stage.weights.dtype)
+    if stage.gamma is not None:
+        lengths = lengths * stage.gamma
     if stage.sigmoid:
         lengths = lengths.sigmoid()
     return -lengths if stage.kind == "released" else lengths

@@ -8,7 +8,7 @@ make it an error where that kernel cannot be used.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -19,14 +19,14 @@ from torch import Tensor
 
 from capse.errors import SettingsError
 from capse.kernels import reference
-from capse.kernels.stage import Stage, require_finite
-from capse.kernels.unchanged import is_unchanged
+from capse.kernels.frozen import is_frozen
+from capse.kernels.stage import Stage, floats_per_triple, require_finite
 from capse.kernels.votes import score_by_votes
-from capse.triples import HEAD, TAIL
+from capse.kernels.workspace import in_chunks
 
 Kernel = Literal["auto", "reference", "cpu", "gpu"]
-Plain = Callable[[Tensor, Tensor, Tensor], Tensor]
 
+_VECTORS = ("head vectors", "relation vectors", "tail vectors")
 _forced: ContextVar[Kernel | None] = ContextVar("_forced", default=None)
 INSTALLED = {package: find_spec(package) is not None for package in ("numba", "triton")}
 
@@ -37,23 +37,31 @@ def score_triples(stage: Stage, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
     Compiled loops do it where a gradient is wanted: a single triple's score is no better for them.
     """
     if stage.wants_gradient(h, r, t) and _chosen((*stage.tensors.values(), h, r, t)) == "cpu":
-        from capse.kernels.batch import score_batch  # here, since it loads numba
+        from capse.kernels.cpu.batch import score_batch  # here, since it loads numba
 
         return score_batch(stage, h, r, t)
     return reference.score(stage, h, r, t)
 
 
-def score_tails(stage: Stage, h: Tensor, r: Tensor, candidates: Tensor, plain: Plain) -> Tensor:
-    """Scores (B, C) of candidates (C, k) as tails of h (B, k), r (B, k); ``plain(h, r, candidates)`` is the formula.
+def score_candidates(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
+    """Scores (B, C) of candidates (C, k) in a slot of [h, r, t]; ``first`` and ``second`` (B, k) fill the other two.
 
     NaN or infinity in a tensor is an error that names it, unless a gradient is wanted.
     """
-    return _score(stage, TAIL, {"head vectors": h, "relation vectors": r}, candidates, plain)
+    names = [name for place, name in enumerate(_VECTORS) if place != slot]
+    named = {**stage.tensors, names[0]: first, names[1]: second, "candidates' vectors": candidates}
+    kernel = _chosen(tuple(named.values()))
+    wants_gradient = stage.wants_gradient(first, second, candidates)
+    if not wants_gradient and not is_frozen():
+        for name, tensor in named.items():
+            require_finite(name, tensor)
+    if kernel == "reference":
+        return _score_plainly(stage, slot, first, second, candidates)
+    if kernel == "cpu" and not wants_gradient:
+        from capse.kernels import cpu  # here, since it loads numba
 
-
-def score_heads(stage: Stage, r: Tensor, t: Tensor, candidates: Tensor, plain: Plain) -> Tensor:
-    """Scores (B, C) of candidates (C, k) as heads of r (B, k), t (B, k); ``plain(r, t, candidates)`` is the formula."""
-    return _score(stage, HEAD, {"relation vectors": r, "tail vectors": t}, candidates, plain)
+        return cpu.score_candidates(stage, slot, first, second, candidates)
+    return score_by_votes(stage, slot, first, second, candidates)
 
 
 def wanted_kernel() -> str:
@@ -74,21 +82,13 @@ def forced(kernel: Kernel) -> Iterator[None]:
         _forced.reset(token)
 
 
-def _score(stage: Stage, slot: int, known: dict[str, Tensor], candidates: Tensor, plain: Plain) -> Tensor:
-    named = {**stage.tensors, **known, "candidates' vectors": candidates}
-    kernel = _chosen(tuple(named.values()))
-    wants_gradient = stage.wants_gradient(*known.values(), candidates)
-    if not wants_gradient and not is_unchanged():
-        for name, tensor in named.items():
-            require_finite(name, tensor)
-    first, second = known.values()
-    if kernel == "reference":
-        return plain(first, second, candidates)
-    if kernel == "cpu" and not wants_gradient:
-        from capse.kernels.cpu import score_candidates  # here, since it loads numba
+def _score_plainly(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
+    def score(part: Tensor) -> Tensor:
+        vectors = [first[:, None], second[:, None]]
+        vectors.insert(slot, part)
+        return reference.score(stage, *vectors)
 
-        return score_candidates(stage, slot, first, second, candidates)
-    return score_by_votes(stage, slot, first, second, candidates)
+    return in_chunks(score, candidates, len(first) * floats_per_triple(*stage.weights.shape))
 
 
 def _chosen(tensors: tuple[Tensor, ...]) -> str:

@@ -15,7 +15,7 @@ from capse.errors import CapseError
 class Stage:
     """What turns [h, r, t] into a score: filters, the map from their features, and what becomes of its result s ∈ R^d.
 
-    ``linear``: s itself, d = 1. ``length``: ‖s‖. ``paper``: ‖squash(s)‖. ``released``: −√(‖squash(s)‖² + ε), the u_i
+    ``linear``: s itself, d = 1. ``length``: γ‖s‖. ``paper``: ‖squash(s)‖. ``released``: −√(‖squash(s)‖² + ε), the u_i
     squashed too, and gradients through the last iteration of routing alone.
     """
 
@@ -27,14 +27,21 @@ class Stage:
     scale: float = 1.0  # couplings are scale·softmax
     epsilon: float = 0.0  # under the roots of squash
     sigmoid: bool = False  # of the length, in the tensors' own precision
+    gamma: Tensor | None = None  # γ, of ``length`` alone; 1 where it is not given
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        return {"filters": self.filters, "bias": self.bias, "weights": self.weights}
+        gamma = {} if self.gamma is None else {"scale": self.gamma}
+        return {"filters": self.filters, "bias": self.bias, "weights": self.weights, **gamma}
 
     def wants_gradient(self, *tensors: Tensor) -> bool:
         """Whether one is wanted of a score that is made of this stage and of ``tensors``."""
         return torch.is_grad_enabled() and any(x.requires_grad for x in (*self.tensors.values(), *tensors))
+
+
+def floats_per_triple(k: int, n: int, d: int) -> int:
+    """Temporaries of the plain formula: the features, twice, the votes, twice, and [h, r, t]."""
+    return k * (2 * n + 2 * d + 3)
 
 
 class Gradients(NamedTuple):

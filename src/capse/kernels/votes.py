@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
+from capse.kernels import workspace
 from capse.kernels.reference import read_out, score_capsule
 from capse.kernels.stage import Gradients, Stage
 
-# Floats that the votes of one part may take: 64 MiB, and on a GPU 1 GiB.
-_ROOM, _GPU_ROOM = 2**24, 2**28
+_CAPACITY, _GPU_CAPACITY = workspace.CPU, workspace.GPU // 2  # floats that the votes of one part may take
 
 
 def score_by_votes(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
@@ -31,10 +31,10 @@ def score_by_votes(stage: Stage, slot: int, first: Tensor, second: Tensor, candi
     """
     first, second = torch.broadcast_tensors(first, second)
     wants_gradient = stage.wants_gradient(first, second, candidates)
-    room = _GPU_ROOM if _on_gpu(candidates) else _ROOM
+    capacity = _GPU_CAPACITY if _on_gpu(candidates) else _CAPACITY
     k, _, d = stage.weights.shape
     each = d if stage.routing == 1 else k * d
-    most_queries, most_candidates = max(1, room // max(1, len(candidates) * each)), max(1, room // each)
+    most_queries, most_candidates = max(1, capacity // max(1, len(candidates) * each)), max(1, capacity // each)
 
     def part(first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
         votes = make_votes(stage, slot, first, second, candidates)

@@ -7,95 +7,81 @@ from typing import Any
 
 import torch
 
-from capse.errors import SettingsError, UnknownNameError
+from capse.errors import SettingsError
 from capse.models.base import Model, ModelSettings, Scorer, TripleModel
-from capse.models.bilinear import BilinearSettings
-from capse.models.capse import CapsE, CapsESettings
-from capse.models.complex import ComplEx
-from capse.models.conve import ConvE, ConvESettings
-from capse.models.convkb import ConvKB, ConvKBSettings
-from capse.models.distmult import DistMult
 from capse.models.personal import PersonalModel
-from capse.models.stranse import STransE
-from capse.models.transd import TransD
-from capse.models.transe import TransE
-from capse.models.transh import TransH
-from capse.models.translation import TranslationSettings
-from capse.models.transr import TransR
+from capse.registry import Registry
+from capse.runs.formats import as_named_today
 from capse.runs.settings import fill
 
-MODELS: dict[str, Any] = {  # name -> Scorer class, constructed from its Settings
-    "capse": CapsE,
-    "convkb": ConvKB,
-    "conve": ConvE,
-    "transe": TransE,
-    "transh": TransH,
-    "transr": TransR,
-    "transd": TransD,
-    "stranse": STransE,
-    "distmult": DistMult,
-    "complex": ComplEx,
-}
+MODELS: Registry[type[Scorer]] = Registry(
+    "model",
+    "capse.models",
+    {
+        "capse": "capse.models.capse:CapsEScorer",
+        "scaled-capse": "capse.models.scaled_capse:ScaledCapsEScorer",
+        "convkb": "capse.models.convkb:ConvKBScorer",
+        "conve": "capse.models.conve:ConvEScorer",
+        "transe": "capse.models.transe:TransEScorer",
+        "transh": "capse.models.transh:TransHScorer",
+        "transr": "capse.models.transr:TransRScorer",
+        "transd": "capse.models.transd:TransDScorer",
+        "stranse": "capse.models.stranse:STransEScorer",
+        "distmult": "capse.models.distmult:DistMultScorer",
+        "complex": "capse.models.complex:ComplExScorer",
+    },
+)
 
 
-def scorer_class(name: str) -> Any:
-    """The scorer registered under ``name``."""
-    if name not in MODELS:
-        raise UnknownNameError("model", name, MODELS, remedy="choose one of " + ", ".join(MODELS))
-    return MODELS[name]
+def name_of(settings: ModelSettings) -> str:
+    """The name that the model with these settings is registered under.
+
+    >>> from capse import TransE
+    >>> name_of(TransE(dim=50))
+    'transe'
+    """
+    for name in MODELS:
+        if MODELS[name].Settings is type(settings):
+            return name
+    raise SettingsError(
+        f"{type(settings).__name__} is not the settings of a model", "register its scorer: see capse.registry"
+    )
 
 
-def model_settings(section: Mapping[str, Any]) -> tuple[str, ModelSettings]:
-    """The name and the settings in a recipe's ``model`` section.
+def model_settings(section: Mapping[str, Any]) -> ModelSettings:
+    """The settings in a recipe's ``model`` section; CapsE's where it names none.
 
     >>> model_settings({"name": "transe", "norm": 2})
-    ('transe', TranslationSettings(dim=100, reciprocal=False, norm=2, unit_ball=True, vector_start='uniform'))
+    TransE(dim=100, reciprocal=False, norm=2, unit_ball=True, vector_start='uniform')
     """
-    name = str(section.get("name", "capse"))
-    values = {key: value for key, value in section.items() if key != "name"}
-    return name, fill(scorer_class(name).Settings, values, "model")
+    values = as_named_today({"name": "capse", **section})
+    return fill(MODELS[str(values.pop("name"))].Settings, values, "model")
 
 
-def build_model(name: str, settings: ModelSettings, entities: int, relations: int, seed: int = 0) -> TripleModel:
+def build_model(settings: ModelSettings, entities: int, relations: int, seed: int = 0) -> TripleModel:
     """A fresh model on the CPU; the same seed gives the same weights on every machine.
 
-    >>> model = build_model("transe", TranslationSettings(dim=4), entities=10, relations=2)
+    >>> from capse import TransE
+    >>> model = build_model(TransE(dim=4), entities=10, relations=2)
     >>> model.score_tails(torch.tensor([0, 1]), torch.tensor([0, 1])).shape
     torch.Size([2, 10])
     """
-    scorer = scorer_class(name)
-    if not isinstance(settings, scorer.Settings):
-        raise SettingsError(
-            f"{type(settings).__name__} are not the settings of {name}", f"give {scorer.Settings.__name__}"
-        )
+    scorer = MODELS[name_of(settings)]
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return TripleModel(scorer(settings), entities, relations, reciprocal=settings.reciprocal)
+        model = TripleModel(scorer(settings), entities, relations, reciprocal=settings.reciprocal)
+    model.settings = settings
+    return model
 
 
 __all__ = [
     "MODELS",
-    "BilinearSettings",
-    "CapsE",
-    "CapsESettings",
-    "ComplEx",
-    "ConvE",
-    "ConvESettings",
-    "ConvKB",
-    "ConvKBSettings",
-    "DistMult",
     "Model",
     "ModelSettings",
     "PersonalModel",
-    "STransE",
     "Scorer",
-    "TransD",
-    "TransE",
-    "TransH",
-    "TransR",
-    "TranslationSettings",
     "TripleModel",
     "build_model",
     "model_settings",
-    "scorer_class",
+    "name_of",
 ]

@@ -4,8 +4,9 @@ A `Scorer` is a scoring function f(h, r, t) on vectors. It knows neither entitie
 can feed it (query, user, document) as well. A `TripleModel` joins a scorer with an entity and a relation table and is
 what gets trained, saved and asked.
 
-A score is always higher-is-better. Three directions, named for what is free: ``score_triples``, ``score_tails``,
-``score_heads``. A scorer writes the first; the other two are derived, and overridden where there is a faster way.
+A score is always higher-is-better. Directions are named for what is free: ``score_triples``, ``score_tails``,
+``score_heads``, ``score_relations``. A scorer writes the first; the others are derived, and overridden where there is a
+faster way.
 """
 
 from __future__ import annotations
@@ -20,15 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from capse.errors import SettingsError
-from capse.kernels.gather import rows
-from capse.runs.settings import check_choices
-
-# Floats that a derived direction may hold at a time, whatever the number of candidates: 64 MiB, and on a GPU 2 GiB.
-_WORKSPACE, _GPU_WORKSPACE = 2**24, 2**29
+from capse.kernels.embedding import embedding
+from capse.kernels.workspace import in_chunks
+from capse.runs.settings import Section, check_choices
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Section):
     """Settings that every model has; a model adds its own in a subclass."""
 
     dim: int = 100  # k, the size of an embedding
@@ -92,10 +91,12 @@ class Scorer(nn.Module, ABC):
         """Scores (B, C) of every candidate (C, width) as the head of each pair r (B, width), t (B, width)."""
         return self._chunked(lambda part: self.score_triples(part, r[:, None], t[:, None]), len(t), candidates)
 
+    def score_relations(self, h: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        """Scores (B, C) of every candidate (C, width) as the relation between h (B, width) and t (B, width)."""
+        return self._chunked(lambda part: self.score_triples(h[:, None], part, t[:, None]), len(h), candidates)
+
     def _chunked(self, score: Callable[[Tensor], Tensor], queries: int, candidates: Tensor) -> Tensor:
-        workspace = _GPU_WORKSPACE if candidates.device.type == "cuda" else _WORKSPACE
-        size = max(1, workspace // max(1, queries * self.floats_per_triple))
-        return torch.cat([score(part) for part in candidates.split(size)], dim=1)
+        return in_chunks(score, candidates, queries * self.floats_per_triple)
 
     def initialise(self, entities: Tensor, relations: Tensor) -> None:
         """Fill fresh tables with this model's usual start."""
@@ -146,6 +147,8 @@ class TripleModel(Model):
     ``score_heads(r, t)`` asks for the tails of (t, inverse of r).
     """
 
+    settings: ModelSettings | None = None  # those that `build_model` built it from
+
     def __init__(self, scorer: Scorer, entities: int, relations: int, *, reciprocal: bool = False) -> None:
         super().__init__()
         self.scorer = scorer
@@ -174,8 +177,8 @@ class TripleModel(Model):
         if scores is not None:
             return scores
         both = torch.cat([heads.reshape(-1), tails.reshape(-1)])  # one gather, and so one gradient, for both sides
-        h, t = rows(entities, both).split([heads.numel(), tails.numel()])
-        r = rows(relations, relation_ids)
+        h, t = embedding(entities, both).split([heads.numel(), tails.numel()])
+        r = embedding(relations, relation_ids)
         return self.scorer.score_triples(h.view(*heads.shape, -1), r, t.view(*tails.shape, -1))
 
     def score_tails(self, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
@@ -189,6 +192,11 @@ class TripleModel(Model):
             return self.score_tails(tails, relations + self.relation_count, candidates)
         r, t = self.relation(relations), self.entity(tails)
         return self._against(candidates, lambda vectors: self.scorer.score_heads(r, t, vectors))
+
+    def score_relations(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """Scores (B, R) of all relations, inverses apart, between heads (B,) and tails (B,)."""
+        h, t = self.entity(heads), self.entity(tails)
+        return self.scorer.score_relations(h, t, self.relations[: self.relation_count])
 
     def _against(self, candidates: Tensor | None, score: Callable[[Tensor], Tensor]) -> Tensor:
         if candidates is not None:
@@ -215,10 +223,10 @@ class TripleModel(Model):
         self.scorer.adapt(self.entities.detach(), self.relations.detach())
 
     def entity(self, ids: Tensor) -> Tensor:
-        return rows(self.entities, ids)
+        return embedding(self.entities, ids)
 
     def relation(self, ids: Tensor) -> Tensor:
-        return rows(self.relations, ids)
+        return embedding(self.relations, ids)
 
     @torch.no_grad()
     def constrain(self) -> None:

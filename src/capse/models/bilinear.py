@@ -23,10 +23,8 @@ class BilinearSettings(ModelSettings):
             check_dropout(key, getattr(self, key))
 
 
-class Bilinear(Scorer):
+class BilinearScorer(Scorer):
     """f(h, r, t) = ⟨h ∘ r, t⟩ for a product ∘ that has an inverse relation r̄ for each r: ⟨h ∘ r, t⟩ = ⟨t ∘ r̄, h⟩."""
-
-    Settings = BilinearSettings
 
     def __init__(self, settings: BilinearSettings, width: int) -> None:
         super().__init__()

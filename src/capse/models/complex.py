@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from capse.models.base import Contributions
-from capse.models.bilinear import Bilinear, BilinearSettings
+from capse.models.bilinear import BilinearScorer, BilinearSettings
 
 
-class ComplEx(Bilinear):
+@dataclass(frozen=True)
+class ComplEx(BilinearSettings):
+    """Settings of ComplEx."""
+
+
+class ComplExScorer(BilinearScorer):
     """f(h, r, t) = Re Σ_i h_i r_i conj(t_i) with h, r, t ∈ C^k.
 
     k counts complex numbers; a vector is stored as [real parts, imaginary parts], 2k floats. Re(x conj(t)) is the real
     inner product of x and t.
     """
 
+    Settings = ComplEx
     citation = "Trouillon et al., Complex Embeddings for Simple Link Prediction, ICML 2016"
 
-    def __init__(self, settings: BilinearSettings) -> None:
+    def __init__(self, settings: ComplEx) -> None:
         super().__init__(settings, width=2 * settings.dim)
 
     def product(self, entities: Tensor, relations: Tensor) -> Tensor:

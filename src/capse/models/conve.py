@@ -9,14 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capse.errors import SettingsError
-from capse.kernels.normalising import normalised
 from capse.models.base import ModelSettings, Scorer, check_dropout, check_filters
 
 ALIGNED = 8  # a product with a multiple of this many candidates takes a GPU a third of the time
 
 
 @dataclass(frozen=True)
-class ConvESettings(ModelSettings):
+class ConvE(ModelSettings):
     """Settings of ConvE; it is meant to be used with reciprocal relations, else every head costs a convolution."""
 
     dim: int = 200
@@ -24,9 +23,9 @@ class ConvESettings(ModelSettings):
     height: int = 10  # rows of the picture that one embedding becomes; the picture has 2·height rows
     filters: int = 32  # of the convolution
     kernel: int = 3  # rows and columns that a filter sees
-    input_dropout: float = 0.2
+    input_dropout: float = 0.2  # drops entries of the picture
     feature_dropout: float = 0.2  # drops whole feature maps
-    hidden_dropout: float = 0.3
+    hidden_dropout: float = 0.3  # drops entries of the hidden layer
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,16 +42,16 @@ class ConvESettings(ModelSettings):
             )
 
 
-class ConvE(Scorer):
+class ConvEScorer(Scorer):
     """f(h, r, t) = relu(vec(relu([h̄; r̄] ∗ ω)) W)·t + b_t, with h̄, r̄ the vectors reshaped to pictures.
 
     An entity is [vector, bias], k + 1 numbers. Batch normalisation and dropout stand where its authors put them.
     """
 
-    Settings = ConvESettings
+    Settings = ConvE
     citation = "Dettmers et al., Convolutional 2D Knowledge Graph Embeddings, AAAI 2018"
 
-    def __init__(self, settings: ConvESettings) -> None:
+    def __init__(self, settings: ConvE) -> None:
         super().__init__()
         self.height = settings.height
         self.width = settings.dim // settings.height
@@ -90,9 +89,8 @@ class ConvE(Scorer):
         count = len(pictures)
         if self.training and count == 1:  # batch normalisation needs two: one alone is normalised with itself
             pictures = pictures.repeat(2, 1, 1, 1)
-        maps = self.convolution(self.input_dropout(normalised(self.picture_norm, pictures)))
-        kept = self.feature_dropout(maps.new_ones(*maps.shape[:2], 1, 1)) if self.training else None
-        maps = normalised(self.feature_norm, maps, rectify=True, kept=kept)
+        maps = self.convolution(self.input_dropout(self.picture_norm(pictures)))
+        maps = self.feature_dropout(self.feature_norm(maps).relu_())
         query: Tensor = self.hidden(maps.flatten(1))[:count].reshape(h.shape)
         return query
 

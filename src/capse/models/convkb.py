@@ -9,18 +9,18 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from capse.kernels import reference, scoring
-from capse.kernels.stage import Stage
+from capse.kernels import reference
+from capse.kernels.stage import Stage, floats_per_triple
 from capse.models.base import Contributions, ModelSettings, Scorer, check_dropout, check_filters
-from capse.models.starts import start_filters
+from capse.models.feature_maps import FeatureMapScorer, normal_filters, translation_filters
 
 
 @dataclass(frozen=True)
-class ConvKBSettings(ModelSettings):
+class ConvKB(ModelSettings):
     """Settings of ConvKB."""
 
     filters: int = 50  # N
-    filter_start: Literal["normal", "translation"] = "translation"
+    filter_start: Literal["normal", "translation"] = "translation"  # all (0.1, 0.1, −0.1), or truncated normal of 0.1
     weight_start: Literal["xavier", "normal"] = "xavier"  # w: uniform in ±√(6/(kN + 1)), or truncated normal of 0.1
     dropout: float = 0.0  # of the feature maps' entries
 
@@ -30,21 +30,19 @@ class ConvKBSettings(ModelSettings):
         check_dropout("dropout", self.dropout)
 
 
-class ConvKB(Scorer):
+class ConvKBScorer(FeatureMapScorer):
     """f(h, r, t) = concat(relu([h, r, t] ∗ Ω))·w with N filters in R^{1×3} and w ∈ R^{kN}.
 
     Its authors give valid triples the lower f; here the sign is in w, and higher is better as everywhere.
     """
 
-    Settings = ConvKBSettings
+    Settings = ConvKB
     citation = "Nguyen et al., A Novel Embedding Model for Knowledge Base Completion Based on CNN, NAACL 2018"
 
-    def __init__(self, settings: ConvKBSettings) -> None:
-        super().__init__()
-        self.entity_width = self.relation_width = settings.dim
-        self.floats_per_triple = 2 * settings.dim * settings.filters
-        self.filters = nn.Parameter(start_filters(settings.filters, settings.filter_start))  # (3, N)
-        self.bias = nn.Parameter(torch.zeros(settings.filters))
+    def __init__(self, settings: ConvKB) -> None:
+        start = translation_filters if settings.filter_start == "translation" else normal_filters
+        super().__init__(settings.dim, start(settings.filters))
+        self.floats_per_triple = floats_per_triple(settings.dim, settings.filters, 1)
         self.weights = nn.Parameter(torch.empty(settings.dim, settings.filters))  # w, (k, N)
         if settings.weight_start == "xavier":
             bound = math.sqrt(6 / (self.weights.numel() + 1))
@@ -58,8 +56,8 @@ class ConvKB(Scorer):
         return [self.weights]
 
     def score_triples(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        if not (self.training and self.dropout.p):
-            return scoring.score_triples(self._stage(), h, r, t)
+        if not self._drops_features:
+            return super().score_triples(h, r, t)
         features = self.dropout(reference.features(h, r, t, self.filters, self.bias))
         return reference.summed_predictions(features, self.weights.unsqueeze(-1)).squeeze(-1)
 
@@ -68,14 +66,19 @@ class ConvKB(Scorer):
         return Contributions((reference.features(h, r, t, self.filters, self.bias) * self.weights).sum(-1))
 
     def score_tails(self, h: Tensor, r: Tensor, candidates: Tensor) -> Tensor:
-        if self.training and self.dropout.p:
-            return super().score_tails(h, r, candidates)
-        return scoring.score_tails(self._stage(), h, r, candidates, super().score_tails)
+        if self._drops_features:
+            return Scorer.score_tails(self, h, r, candidates)
+        return super().score_tails(h, r, candidates)
 
     def score_heads(self, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
-        if self.training and self.dropout.p:
-            return super().score_heads(r, t, candidates)
-        return scoring.score_heads(self._stage(), r, t, candidates, super().score_heads)
+        if self._drops_features:
+            return Scorer.score_heads(self, r, t, candidates)
+        return super().score_heads(r, t, candidates)
 
-    def _stage(self) -> Stage:
+    @property
+    def _drops_features(self) -> bool:
+        """Whether the features themselves are needed, which no kernel shows."""
+        return self.training and self.dropout.p > 0
+
+    def stage(self) -> Stage:
         return Stage(self.filters, self.bias, self.weights.unsqueeze(-1), kind="linear")

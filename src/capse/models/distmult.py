@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from capse.kernels import fused
-from capse.models.bilinear import Bilinear, BilinearSettings
+from capse.models.bilinear import BilinearScorer, BilinearSettings
 
 
-class DistMult(Bilinear):
+@dataclass(frozen=True)
+class DistMult(BilinearSettings):
+    """Settings of DistMult."""
+
+
+class DistMultScorer(BilinearScorer):
     """f(h, r, t) = Σ_i h_i r_i t_i with h, r, t ∈ R^k."""
 
+    Settings = DistMult
     citation = "Yang et al., Embedding Entities and Relations for Learning and Inference in Knowledge Bases, ICLR 2015"
 
-    def __init__(self, settings: BilinearSettings) -> None:
+    def __init__(self, settings: DistMult) -> None:
         super().__init__(settings, width=settings.dim)
         self.drops_out = bool(settings.entity_dropout or settings.relation_dropout)
 

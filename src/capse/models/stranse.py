@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -9,15 +11,21 @@ from capse.models.translation import TranslationScorer, TranslationSettings
 from capse.models.transr import apply_matrix
 
 
-class STransE(TranslationScorer):
+@dataclass(frozen=True)
+class STransE(TranslationSettings):
+    """Settings of STransE."""
+
+
+class STransEScorer(TranslationScorer):
     """f(h, r, t) = −‖W_r,1 h + d_r − W_r,2 t‖_p, W_r,1, W_r,2 ∈ R^{k×k}, started as the identity.
 
     A relation is [d_r, W_r,1, W_r,2], k + 2k² numbers.
     """
 
+    Settings = STransE
     citation = "Nguyen et al., STransE: a novel embedding model of entities and relationships, NAACL 2016"
 
-    def __init__(self, settings: TranslationSettings) -> None:
+    def __init__(self, settings: STransE) -> None:
         super().__init__(settings)
         self.relation_width = self.dim + 2 * self.dim**2
         self.floats_per_triple = 2 * self.dim**2

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from capse.models.translation import TranslationScorer, TranslationSettings
 
 
-class TransD(TranslationScorer):
+@dataclass(frozen=True)
+class TransD(TranslationSettings):
+    """Settings of TransD."""
+
+
+class TransDScorer(TranslationScorer):
     """f(h, r, t) = −‖h⊥ + d_r − t⊥‖_p, x⊥ = (r_p x_pᵀ + I) x = x + (x_p·x) r_p.
 
     An entity is [x, x_p] and a relation [d_r, r_p], 2k numbers each; entities and relations share k.
     """
 
+    Settings = TransD
     citation = "Ji et al., Knowledge Graph Embedding via Dynamic Mapping Matrix, ACL 2015"
 
-    def __init__(self, settings: TranslationSettings) -> None:
+    def __init__(self, settings: TransD) -> None:
         super().__init__(settings)
         self.entity_width = self.relation_width = 2 * self.dim
 

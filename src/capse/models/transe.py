@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from capse.kernels import fused
 from capse.kernels.distances import pairwise_distances
-from capse.models.translation import TranslationScorer
+from capse.models.translation import TranslationScorer, TranslationSettings
 
 
-class TransE(TranslationScorer):
+@dataclass(frozen=True)
+class TransE(TranslationSettings):
+    """Settings of TransE."""
+
+
+class TransEScorer(TranslationScorer):
     """f(h, r, t) = −‖h + r − t‖_p with h, r, t ∈ R^k."""
 
+    Settings = TransE
     citation = "Bordes et al., Translating Embeddings for Modeling Multi-relational Data, NeurIPS 2013"
 
     def inverse(self, relations: Tensor) -> Tensor:

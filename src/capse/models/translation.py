@@ -33,8 +33,6 @@ class TranslationSettings(ModelSettings):
 class TranslationScorer(Scorer):
     """−‖project_heads(h, r) + d_r − project_tails(t, r)‖, where d_r is the first k numbers of r."""
 
-    Settings = TranslationSettings
-
     def __init__(self, settings: TranslationSettings) -> None:
         super().__init__()
         self.dim = settings.dim

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from capse.models.translation import TranslationScorer, TranslationSettings
 
 
-class TransR(TranslationScorer):
+@dataclass(frozen=True)
+class TransR(TranslationSettings):
+    """Settings of TransR."""
+
+
+class TransRScorer(TranslationScorer):
     """f(h, r, t) = −‖M_r h + d_r − M_r t‖_p, M_r ∈ R^{k×k}, started as the identity.
 
     A relation is [d_r, M_r], k + k² numbers.
     """
 
+    Settings = TransR
     citation = "Lin et al., Learning Entity and Relation Embeddings for Knowledge Graph Completion, AAAI 2015"
 
-    def __init__(self, settings: TranslationSettings) -> None:
+    def __init__(self, settings: TransR) -> None:
         super().__init__(settings)
         self.relation_width = self.dim + self.dim**2
         self.floats_per_triple = self.dim**2

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from capse.graph.dataset import Graph
-from capse.graph.link_prediction import LinkPredictionResult
-from capse.graph.prediction import predict
-from capse.graph.predictor import LinkPredictor
+from capse.graph.link_prediction.completion import predict
+from capse.graph.link_prediction.evaluation import LinkPredictionResult
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.triples import HEAD, RELATION, TAIL
 
 QUESTIONS = 5

@@ -49,15 +49,16 @@ def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure:
     loss, quality = figure.subplots(2, 1, sharex=True)
     loss.plot([line["epoch"] for line in history], [line["loss"] for line in history], color=COLOURS[0])
     loss.set_ylabel("training loss")
-    looks = [line for line in history if "validation" in line]
-    epochs = [line["epoch"] for line in looks]
+    validated = [line for line in history if "validation" in line]
+    epochs = [line["epoch"] for line in validated]
     low, middle, high = (
-        [line["validation"][policy]["mrr"] for line in looks] for policy in ("pessimistic", "realistic", "optimistic")
+        [line["validation"][policy]["mrr"] for line in validated]
+        for policy in ("pessimistic", "realistic", "optimistic")
     )
     quality.fill_between(epochs, low, high, color=COLOURS[0], alpha=0.3, linewidth=0)
     quality.plot(epochs, middle, color=COLOURS[0], marker="o", markersize=4)
-    if looks and looks[-1]["best_epoch"] in epochs:
-        best = looks[-1]["best_epoch"]
+    if validated and validated[-1]["best_epoch"] in epochs:
+        best = validated[-1]["best_epoch"]
         quality.plot([best], [middle[epochs.index(best)]], color=COLOURS[1], marker="o", markersize=9, zorder=1.5)
     quality.set_ylabel("validation MRR")
     quality.set_xlabel("epoch")

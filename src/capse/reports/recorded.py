@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from capse.arrays import Float64s
 from capse.errors import RunError, SettingsError
 from capse.evaluation.metrics import METRICS, POLICIES, contributions
-from capse.evaluation.ranks import Float64s, Ranks
-from capse.graph.link_prediction import LinkPredictionResult
-from capse.graph.predictor import LinkPredictor, read_recipe
+from capse.evaluation.ranks import Ranks
+from capse.graph.link_prediction.evaluation import LinkPredictionResult
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.statistics import Statistics, describe
-from capse.models import scorer_class
+from capse.models import model_settings
 from capse.reports.examples import Example, ask
 from capse.runs.folder import RunFolder
 
@@ -66,7 +67,7 @@ def record_runs(
             RecordedRun(
                 name=name,
                 folder=folder,
-                recipe=read_recipe(run),
+                recipe=run.read_recipe(),
                 history=run.read_metrics(),
                 results=_results(run),
                 graph=describe(predictor.graph),
@@ -90,7 +91,7 @@ def evaluations(runs: Sequence[RecordedRun]) -> dict[str, dict[str, Any]]:
 def run_names(folders: Sequence[str | Path]) -> dict[str, Path]:
     """What to call each run: its model's name, with the folder where several have the same model."""
     paths = [Path(folder) for folder in dict.fromkeys(map(str, folders))]
-    models = [scorer_class(read_recipe(RunFolder.open(path))["model"]["name"]).__name__ for path in paths]
+    models = [type(model_settings(RunFolder.open(path).read_recipe()["model"])).__name__ for path in paths]
     short = len({path.name for path in paths}) == len(paths)
     return {
         model if models.count(model) == 1 else f"{model} ({path.name if short else path})": path

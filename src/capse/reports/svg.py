@@ -6,11 +6,11 @@ import io
 import re
 import warnings
 
+from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from capse.reports.figures import INK
-from capse.reports.html import Markup, element
 
 
 def inline_svg(figure: Figure, description: str, name: str) -> Markup:
@@ -25,5 +25,5 @@ def inline_svg(figure: Figure, description: str, name: str) -> Markup:
     size = re.search(r'viewBox="[^"]*"', opening)
     drawing = drawing.replace(INK, "currentColor")
     drawing = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", drawing)
-    title = element("title", description)
-    return Markup(f'<svg role="img" {size.group() if size else ""}>{title}{drawing.strip()}')
+    title = escape(description)
+    return Markup(f'<svg role="img" {size.group() if size else ""}><title>{title}</title>{drawing.strip()}')

@@ -7,7 +7,6 @@ from typing import Any
 
 from capse.evaluation.metrics import METRICS
 from capse.evaluation.paired import PairedComparison
-from capse.graph.link_prediction import LinkPredictionResult
 
 METRICS_HEADER = ("MR", "MRR", "Hits@1 %", "Hits@3 %", "Hits@10 %")
 
@@ -20,11 +19,6 @@ def metric_cells(values: Mapping[str, float]) -> tuple[str, ...]:
     """
     mean_rank, reciprocal, *hits = (values[metric] for metric in METRICS)
     return f"{mean_rank:,.1f}", f"{reciprocal:.4f}", *(f"{100 * value:.1f}" for value in hits)
-
-
-def interval_cell(result: LinkPredictionResult, policy: str) -> str:
-    low, high = result.intervals["both"][policy]["mrr"]
-    return f"{low:.4f} to {high:.4f}"
 
 
 def ties_sentence(model: str, share: float) -> str:
@@ -68,7 +62,7 @@ def choice_sentence(results: Mapping[str, Any], validation: Mapping[str, Any]) -
 
     >>> results = {"epochs": 50, "best_epoch": 40, "best_validation": {"mrr": 0.3}, "training_seconds": 12.34}
     >>> choice_sentence(results, {"every": 10, "metric": "mrr"})
-    'epoch 40 of 50 was kept, the one with the best validation mrr (0.3000), looked at every 10 epochs; the test set \
+    'epoch 40 of 50 was kept, the one with the best validation mrr (0.3000), validated every 10 epochs; the test set \
 had no part in it. 12.3 s of training.'
     """
     epochs, best = results["epochs"], results["best_epoch"]
@@ -80,19 +74,6 @@ had no part in it. 12.3 s of training.'
     else:
         choice = (
             f"epoch {best} of {epochs} was kept, the one with the best validation {validation['metric']} "
-            f"({abs(value):.4f}), looked at every {validation['every']} epochs"
+            f"({abs(value):.4f}), validated every {validation['every']} epochs"
         )
     return f"{choice}; the test set had no part in it. {results['training_seconds']:,.1f} s of training."
-
-
-def origin_pairs(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Command, commit, date, machine and versions, as `capse.runs.records.provenance` keeps them."""
-    machine = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
-    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    return [
-        ("command", record["command"]),
-        ("commit", record["commit"] or "not known"),
-        ("date", record["date"]),
-        ("machine", machine),
-        ("versions", versions),
-    ]

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from capse.errors import RunError
-from capse.runs.atomic import storage_errors, write_text
+from capse.errors import RunError, SettingsError
+from capse.runs.atomic import atomic_folder, check_free, storage_errors, write_text
+from capse.runs.formats import upgraded
+from capse.runs.manifest import MANIFEST, check_file, check_files, is_whole
+from capse.runs.settings import load_yaml
+
+
+def is_begun(folder: Path, marker: Path, kind: str, resume: bool) -> bool:
+    """Whether a ``kind`` was begun in a folder, as its ``marker`` says; refuses to overwrite one, or anything else."""
+    if folder.exists() and not folder.is_dir():
+        raise SettingsError(f"{folder} is a file", "choose another --out")
+    begun = marker.is_file()
+    if begun and not resume:
+        raise RunError(f"there is a {kind} in {folder} already", "continue it with --resume, or choose another --out")
+    if not begun and folder.is_dir() and any(folder.iterdir()):
+        raise RunError(f"{folder} is not empty and not a {kind}", "choose another --out")
+    return begun
 
 
 class RunFolder:
-    """``recipe.yaml``, ``model.safetensors``, ``metrics.jsonl``, ``results.json``, ``checkpoints/``; of a graph
+    """``recipe.yaml``, ``model.safetensors``, ``manifest.json`` (checksums of what the run is made of),
+    ``metrics.jsonl``, ``results.json``, ``checkpoints/``; of a graph
     ``vocabulary/``, ``graph/`` (the triples it was trained on), ``calibration.json``; of a log ``vectors/`` (documents
     and what gives new ones theirs), ``users.parquet`` (whom the rows of offsets belong to)."""
 
@@ -24,6 +43,7 @@ class RunFolder:
         self.graph = self.path / "graph"
         self.vectors = self.path / "vectors"
         self.users = self.path / "users.parquet"
+        self.manifest = self.path / MANIFEST
         self.metrics = self.path / "metrics.jsonl"
         self.results = self.path / "results.json"
         self.calibration = self.path / "calibration.json"
@@ -31,8 +51,22 @@ class RunFolder:
         self.tensorboard = self.path / "tensorboard"
 
     @classmethod
+    def temporary(cls) -> RunFolder:
+        """A folder that is removed when nothing refers to this object any more."""
+        run = cls(tempfile.mkdtemp(prefix="capse-"))
+        weakref.finalize(run, shutil.rmtree, run.path, ignore_errors=True)
+        return run
+
+    def copy_to(self, path: str | Path) -> RunFolder:
+        """All of this run in another folder, whole or not at all."""
+        check_free(Path(path))
+        with atomic_folder(path) as temporary:
+            shutil.copytree(self.path, temporary, dirs_exist_ok=True)
+        return RunFolder(path)
+
+    @classmethod
     def open(cls, path: str | Path, command: str = "capse train") -> RunFolder:
-        """An existing run that has a model; ``command`` is what makes such runs."""
+        """An existing run that has a model, and whose files are what was written; ``command`` makes such runs."""
         run = cls(path)
         if not run.path.is_dir():
             raise RunError(f"there is no run in {path}", f"train one with '{command} --out', or check the path")
@@ -40,9 +74,34 @@ class RunFolder:
             raise RunError(
                 f"{path} is not a run: it has no recipe.yaml", f"give the folder named by --out in '{command}'"
             )
-        if not run.model.is_file():
+        if not is_whole(run.path, run.model):
             raise RunError(f"the run in {path} is not finished", f"continue it with '{command} --resume'")
+        run.check()
         return run
+
+    def check(self) -> None:
+        """Refuse a run with a file that is missing, or that is not what was written."""
+        absent = [] if self.calibration.is_file() else [self.calibration]  # it may be deleted, and fitted again
+        check_files(self.path, required=self._has_manifest(), but=absent)
+
+    def check_inputs(self) -> None:
+        """The same of what a training goes on with: it makes the model anew."""
+        check_files(self.path, required=self._has_manifest(), but=[self.model, self.calibration])
+
+    def _has_manifest(self) -> bool:
+        return "format" in self.stored_recipe()
+
+    def stored_recipe(self) -> dict[str, Any]:
+        """The resolved recipe as it was written, in whatever format that was."""
+        check_file(self.path, self.recipe)
+        try:
+            return load_yaml(self.recipe.read_text(encoding="utf-8"), str(self.recipe))
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunError(f"{self.recipe} cannot be read ({error})", "restore it, or train the run again") from error
+
+    def read_recipe(self) -> dict[str, Any]:
+        """The resolved recipe in today's terms."""
+        return upgraded(self.stored_recipe(), str(self.recipe))
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl; a last line cut off by a kill is left out."""

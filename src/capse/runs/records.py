@@ -36,7 +36,7 @@ def provenance() -> dict[str, Any]:
 def command() -> str:
     """The command line of this process, without the folders that Python and the program lie in."""
     program = Path(sys.argv[0])
-    name = "capse" if program.parent.name == "cli" and program.stem == "__main__" else program.name
+    name = "capse" if program.parent.name == "capse" and program.stem == "__main__" else program.name
     return shlex.join([name, *sys.argv[1:]])
 
 

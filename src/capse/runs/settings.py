@@ -11,14 +11,41 @@ import datetime
 import difflib
 import math
 import types
-from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
 from capse.errors import SettingsError
 
 T = TypeVar("T")
+
+
+class Section:
+    """A base of settings that remember what they were given, so that a recipe can supply the rest.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Example(Section):
+    ...     epochs: int = 50
+    ...     batch_size: int = 128
+    >>> Example(epochs=5).over(Example(epochs=200, batch_size=1024))
+    Example(epochs=5, batch_size=1024)
+    """
+
+    given: frozenset[str]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        section = super().__new__(cls)
+        names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        object.__setattr__(section, "given", frozenset([*names[: len(args)], *kwargs]))
+        return section
+
+    def over(self, recipe: Any) -> Self:
+        """What was given here, and what was not from ``recipe``, unless that has settings of another class."""
+        if type(recipe) is not type(self):
+            return self
+        given = {name: getattr(self, name) for name in self.given}
+        return dataclasses.replace(recipe, **given)  # type: ignore[type-var] # subclasses are dataclasses
 
 
 def fill(cls: type[T], values: Mapping[str, Any] | None, section: str = "") -> T:
@@ -43,7 +70,7 @@ def fill(cls: type[T], values: Mapping[str, Any] | None, section: str = "") -> T
     for key, value in values.items():
         check_key(str(key), known, section)
         arguments[key] = _convert(value, hints[key], dotted(section, key))
-    return cls(**arguments)
+    return dataclasses.replace(cls(**arguments))  # type: ignore[type-var] # a section of a file is given as a whole
 
 
 def check_key(key: str, known: list[str], section: str = "") -> None:
@@ -126,43 +153,55 @@ def _scalar(text: str, option: str) -> Any:
 
 
 def _convert(value: Any, kind: Any, where: str) -> Any:
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in get_args(kind):
+    """``value`` as the annotation ``kind`` wants it; ``where`` names the setting to whoever wrote it."""
+    options = get_args(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        if value is None and type(None) in options:
             return None
-        (kind,) = (k for k in get_args(kind) if k is not type(None))
+        (kind,) = (option for option in options if option is not type(None))
         return _convert(value, kind, where)
-    if origin is Literal:
-        for option in get_args(kind):
-            if value == option and not isinstance(value, bool):
-                return option
-        raise SettingsError(f"{where} is {value!r}", "choose from " + ", ".join(map(str, get_args(kind))))
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return fill(kind, value, where)
-    if kind is bool:
-        if isinstance(value, bool):
-            return value
-        raise SettingsError(f"{where} is {value!r}", "write true or false")
-    if kind is int:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-        raise SettingsError(f"{where} is {value!r}", "write a whole number")
-    if kind is float:
-        number = _number(value)
-        if number is None or not math.isfinite(number):
-            raise SettingsError(f"{where} is {value!r}", "write a number")
-        return number
-    if isinstance(value, (str, int, float, datetime.date)) and not isinstance(value, bool):
-        return str(value)  # YAML reads 2024-05-01 as a date
-    raise SettingsError(f"{where} is {value!r}", "write text")
+    if get_origin(kind) is Literal:
+        found = None if isinstance(value, bool) else next((option for option in options if option == value), None)
+        remedy = "choose from " + ", ".join(map(str, options))
+    else:
+        read, remedy = _SCALARS.get(kind, _SCALARS[str])
+        found = read(value)
+    if found is None:
+        raise SettingsError(f"{where} is {value!r}", remedy)
+    return found
+
+
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _number(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     try:
-        return float(value)  # YAML 1.1 reads 1e-4 as text
+        number = float(value)  # YAML 1.1 reads 1e-4 as text
     except (TypeError, ValueError, OverflowError):
         return None
+    return number if math.isfinite(number) else None
+
+
+def _text(value: Any) -> str | None:
+    """YAML reads 2024-05-01 as a date."""
+    known = isinstance(value, str | int | float | datetime.date) and not isinstance(value, bool)
+    return str(value) if known else None
+
+
+_SCALARS: dict[Any, tuple[Callable[[Any], Any], str]] = {
+    bool: (_truth, "write true or false"),
+    int: (_whole, "write a whole number"),
+    float: (_number, "write a number"),
+    str: (_text, "write text"),
+}

@@ -1,6 +1,14 @@
 """Personalised search: from a click log to results re-ranked for each user.
 
-A log is ingested (`capse.search.ingest`) into one canonical folder, read as a `SearchLog`. Documents, queries and users
-become vectors (`topics`, `vectors`, `profiles`), rankers score the documents of each list, and `evaluation` compares
-them without fooling oneself. Training lives in `capse.experiments.search`.
+    ingest       foreign logs -> one canonical folder
+    logs         that folder as a `SearchLog`; what was known at each impression
+    vectors      documents and queries as vectors
+    users        profiles of users, made of the documents they clicked
+    features     what SP knows of a (query, user, document)
+    evaluation   metrics of rankings, and the controls beside them
+    rankers      baselines, LambdaMART, neural models
+    serving      a trained run that re-ranks one list for one user
+
+Each imports those above it only (`evaluation` and `features` do not know each other). Training is in
+`capse.experiments.search`.
 """

@@ -1,6 +1,6 @@
-"""Questions of many requests, scored in one call.
+"""Questions of many requests, scored in one call: continuous batching.
 
-One thread scores. While it is busy, questions pile up; the next call takes as many as a batch may have, of every
+One thread scores. While it is busy, questions wait; the next call takes as many as a batch may have, of every
 waiting request in turn, so that a request of hundreds does not keep a request of one waiting. A question that finds the
 thread idle waits a moment for others.
 """
@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from capse.graph.prediction import BestAnswers, Question, answer_questions
-from capse.graph.predictor import LinkPredictor
-from capse.kernels.unchanged import unchanged
+from capse.graph.link_prediction.completion import Completions, Query, complete
+from capse.graph.link_prediction.predictor import LinkPredictor
+from capse.kernels.frozen import frozen
+from capse.service.limits import MAX_WAITING
 from capse.service.problems import Problem
-from capse.service.settings import MAX_WAITING
 
 BATCH = 64  # questions in one call, at most
 
@@ -28,11 +28,11 @@ Answered = Callable[[int, int, float], None]  # questions, requests they came fr
 @dataclass(eq=False)
 class _Request:
     predictor: LinkPredictor
-    questions: Sequence[Question]
+    questions: Sequence[Query]
     arrived: float
-    future: Future[list[BestAnswers]]
+    future: Future[list[Completions]]
     taken: int = 0  # questions that are in a batch already
-    answers: dict[int, BestAnswers] = field(default_factory=dict)
+    answers: dict[int, Completions] = field(default_factory=dict)
 
 
 class Batcher:
@@ -48,7 +48,7 @@ class Batcher:
         self._thread = threading.Thread(target=self._run, name="capse-batcher", daemon=True)
         self._thread.start()
 
-    def ask(self, predictor: LinkPredictor, questions: Sequence[Question]) -> Future[list[BestAnswers]]:
+    def ask(self, predictor: LinkPredictor, questions: Sequence[Query]) -> Future[list[Completions]]:
         """The answers to come; a Problem where too many questions wait already."""
         request = _Request(predictor, questions, time.monotonic(), Future())
         with self._changed:
@@ -106,8 +106,8 @@ class Batcher:
     def _answer(self, batch: list[tuple[_Request, int]]) -> None:
         requests = {id(request): request for request, _ in batch}
         try:
-            with unchanged():
-                found = answer_questions(batch[0][0].predictor, [request.questions[place] for request, place in batch])
+            with frozen():
+                found = complete(batch[0][0].predictor, [request.questions[place] for request, place in batch])
         except Exception as error:
             if len(requests) == 1:
                 self._fail(batch[0][0], error)

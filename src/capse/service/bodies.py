@@ -9,8 +9,8 @@ from fastapi import Request
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect
 
+from capse.service.limits import BODY_SECONDS, MAX_BODY
 from capse.service.problems import Problem
-from capse.service.settings import BODY_SECONDS, MAX_BODY
 
 _CLOSE = {"Connection": "close"}  # what follows on this connection is the rest of a body that nobody reads
 

@@ -40,9 +40,14 @@ def needs(scope: str, *kinds: str, body: bool = True, example: Any = None) -> di
 class GuardedRoute(APIRoute):
     """A route that lets nobody in, and reads no body, before the caller's key has been seen."""
 
+    @property
+    def needed_scope(self) -> str | None:
+        """The scope that callers need; None: open to all."""
+        return (self.openapi_extra or {}).get("x-scope")
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
-        scope = (self.openapi_extra or {}).get("x-scope")
+        scope = self.needed_scope
 
         async def guarded(request: Request) -> Response:
             request = BoundedRequest(request.scope, request.receive)

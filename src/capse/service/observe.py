@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 import uuid
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
@@ -26,36 +27,23 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """The figures of this process; with several workers, every worker's, added up when somebody asks."""
+    """The metrics of this process; with several workers, every worker's, added up when somebody asks."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        common: dict[str, Any] = {"registry": self.registry}
-        self.requests = Counter("capse_requests_total", "Requests answered.", ["method", "route", "status"], **common)
-        self.seconds = Histogram(
-            "capse_request_seconds",
-            "From the headers to the end of the response.",
-            ["route"],
-            buckets=_SECONDS,
-            **common,
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self.requests = counter("capse_requests_total", "Requests answered.", ["method", "route", "status"])
+        self.seconds = histogram(
+            "capse_request_seconds", "From the headers to the end of the response.", ["route"], buckets=_SECONDS
         )
-        self.in_flight = Gauge(
-            "capse_requests_in_flight", "Requests being answered.", multiprocess_mode="livesum", **common
-        )
-        self.batch_questions = Histogram(
-            "capse_batch_questions", "Questions scored in one call.", buckets=_SIZES, **common
-        )
-        self.batch_requests = Histogram(
-            "capse_batch_requests", "Requests that the questions of one call came from.", buckets=_SIZES, **common
-        )
-        self.batch_seconds = Histogram("capse_batch_seconds", "Seconds of one call.", buckets=_SECONDS, **common)
-        self.reloads = Counter("capse_reloads_total", "Attempts to load runs anew.", ["outcome"], **common)
-        self.model = Gauge(
-            "capse_model_info",
-            "1 for the version in service.",
-            ["kind", "version"],
-            multiprocess_mode="livemax",
-            **common,
+        self.in_flight = gauge("capse_requests_in_flight", "Requests being answered.", multiprocess_mode="livesum")
+        self.batch_questions = histogram("capse_batch_questions", "Questions scored in one call.", buckets=_SIZES)
+        self.batch_requests = histogram("capse_batch_requests", "Requests with questions in one call.", buckets=_SIZES)
+        self.batch_seconds = histogram("capse_batch_seconds", "Seconds of one call.", buckets=_SECONDS)
+        self.reloads = counter("capse_reloads_total", "Reloads of the runs.", ["outcome"])
+        self.model = gauge(
+            "capse_model_info", "1 for the version in service.", ["kind", "version"], multiprocess_mode="livemax"
         )
 
     def batch(self, questions: int, requests: int, seconds: float) -> None:
@@ -80,7 +68,7 @@ class Metrics:
 
 
 class Observe:
-    """The outermost layer: a request id, a line in the log, figures, and an answer to what nobody foresaw."""
+    """The outermost layer: a request id, a line in the log, metrics, and an answer to unhandled exceptions."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -28,7 +28,7 @@ KINDS = {  # the last part of a problem's type: its status and title
     "no-such-model": (404, "No such model is served"),
     "method-not-allowed": (405, "This method is not allowed here"),
     "conflict": (409, "This id stands for something else"),
-    "reload-failed": (409, "The runs cannot be loaded anew"),
+    "reload-failed": (409, "The runs cannot be reloaded"),
     "too-slow": (408, "The request took too long to arrive"),
     "too-large": (413, "The body is too large"),
     "not-json": (415, "The body must be JSON"),
@@ -102,10 +102,14 @@ def problem_schemas() -> dict[str, Any]:
 
 
 def documented(*kinds: str, example: Any = None) -> dict[int | str, dict[str, Any]]:
-    """The responses of a route for its OpenAPI description: an ``example`` of success, and one of each problem."""
+    """The responses of a route for its OpenAPI description: an ``example`` of success, and one of each problem.
+
+    The example is a value, or a model whose fields have examples.
+    """
     responses: dict[int | str, dict[str, Any]] = {}
     if example is not None:
-        responses[200] = {"content": {"application/json": {"example": example}}}
+        value = example_of(example) if isinstance(example, type) else example
+        responses[200] = {"content": {"application/json": {"example": value}}}
     for kind in (*kinds, "internal"):
         status, title = KINDS[kind]
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}}
@@ -113,6 +117,19 @@ def documented(*kinds: str, example: Any = None) -> dict[int | str, dict[str, An
         example = Problem(kind, *_EXAMPLES[kind]).body()
         response["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
     return responses
+
+
+def example_of(annotation: Any) -> Any:
+    """An answer of a model: each field's first example, or one of the models that the field holds.
+
+    >>> example_of(list[FieldProblem])
+    [{'where': 'body.relation', 'message': 'Field required'}]
+    """
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = annotation.model_fields.items()
+        return {name: field.examples[0] if field.examples else example_of(field.annotation) for name, field in fields}
+    inner = example_of(get_args(annotation)[0])
+    return [inner] if get_origin(annotation) is list else inner
 
 
 _EXAMPLES = {
@@ -139,7 +156,7 @@ _EXAMPLES = {
 }
 
 
-_REASONS = {"gone": "does not answer", "busy": "is busy", "full": "has no room left"}
+_REASONS = {"gone": "does not answer", "busy": "is busy", "full": "has no space left"}
 
 
 def problem_of(error: CapseError) -> Problem:

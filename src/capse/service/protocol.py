@@ -11,8 +11,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from capse.service.limits import HEADER_SECONDS, MAX_HEADERS, READ_SECONDS
 from capse.service.problems import MEDIA_TYPE, Problem
-from capse.service.settings import HEADER_SECONDS, MAX_HEADERS, READ_SECONDS
 
 
 class BoundedProtocol(HttpToolsProtocol):

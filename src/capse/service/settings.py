@@ -1,33 +1,11 @@
-"""What the service is told when it starts, and the limits on what it accepts."""
+"""What the service is told when it starts."""
 
 from __future__ import annotations
 
 import ipaddress
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from capse.errors import SettingsError
-
-MAX_BODY = 4 * 2**20  # bytes of a request's body
-MAX_HEADERS = 32 * 2**10  # bytes of a request's line and headers
-HEADER_SECONDS = 10.0  # for them to arrive
-BODY_SECONDS = 20.0  # for the body to arrive
-READ_SECONDS = 20.0  # for a client to read on when it has stopped reading an answer
-MAX_TEXT = 1_000  # characters of a label, a name or a search query
-MAX_ID = 200  # characters of the id of a user, session, document or event
-MAX_DOCUMENT = 10_000  # characters of a document's text
-MAX_TOP = 1_000  # answers to one question
-MAX_QUERIES = 256  # questions in one request
-MAX_ANSWERS = 20_000  # answers in one response
-MAX_TRIPLES = 5_000  # triples to score in one request
-MAX_DOCUMENTS = 200  # documents to re-rank in one request
-MAX_LISTS = 64  # lists to re-rank in one request
-MAX_EVENTS = 1_000  # events in one request
-MAX_SHOWN = 1_000  # documents of an impression
-MAX_WAITING = 4_096  # questions that may wait to be scored
-MAX_CONNECTIONS = 2_000  # at a time, in each worker
-THREADS = 32  # that may wait for the database, in each worker: those that add events share a transaction
-SHUTDOWN_SECONDS = 30  # for requests in flight when the service is told to stop
 
 
 @dataclass(frozen=True)
@@ -53,15 +31,6 @@ class ServiceSettings:
     def needs_keys(self) -> bool:
         """Whoever can be reached from other machines asks for keys."""
         return self.require_keys or not is_loopback(self.host)
-
-    def to_text(self) -> str:
-        """For the environment of worker processes."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_text(cls, text: str) -> ServiceSettings:
-        values = json.loads(text)
-        return cls(**{**values, "runs": tuple(values["runs"])})
 
 
 def is_loopback(host: str) -> bool:

@@ -13,7 +13,7 @@ from fastapi import Request
 from capse.errors import CapseError, SettingsError
 from capse.service.batching import Batcher
 from capse.service.guard import Guard
-from capse.service.models import Models, without_paths
+from capse.service.loaded_models import Models, without_paths
 from capse.service.observe import Metrics
 from capse.service.settings import ServiceSettings
 from capse.service.store import Event, State, Store
@@ -38,7 +38,7 @@ class Service:
         self.batcher = Batcher(settings.window, self.metrics.batch)
         self.store = self._open_store()
         self.guard = Guard(self.store, require_keys=settings.needs_keys, workers=settings.workers)
-        self.trouble = ""  # why the last attempt to load the runs anew failed
+        self.reload_error = ""  # why the last reload failed
         self._reloading = threading.Lock()
 
     def _open_store(self) -> Store | None:
@@ -62,7 +62,7 @@ class Service:
         return self.store
 
     async def reload(self) -> bool:
-        """Load the runs anew beside those in service, and swap them; a damaged one changes nothing.
+        """Load the runs again beside those in service, and swap them; a damaged one changes nothing.
 
         Returns whether what is in service is what lies in the folders now. Requests keep the models they began with.
         """
@@ -73,7 +73,7 @@ class Service:
         self._reloads = asyncio.ensure_future(self.reload())
 
     def tell_other_workers(self) -> None:
-        """Have their supervisor tell them to load their runs anew, and this one again, which finds nothing to do."""
+        """Have the supervisor tell every worker to reload; this one will find nothing to do."""
         if self.settings.workers > 1:
             os.kill(os.getppid(), signal.SIGHUP)
 
@@ -81,13 +81,13 @@ class Service:
         with self._reloading:
             before = self.models
             try:
-                models = before.loaded_anew(self.settings.runs)
+                models = before.reloaded(self.settings.runs)
             except CapseError as error:
-                self.trouble = without_paths(error, self.settings.runs)
+                self.reload_error = without_paths(error, self.settings.runs)
                 self.metrics.reloads.labels("failed").inc()
-                log.error("reload failed", extra={"fields": {"reason": self.trouble, "serving": before.versions}})
+                log.error("reload failed", extra={"fields": {"reason": self.reload_error, "serving": before.versions}})
                 return False
-            self.models, self.trouble = models, ""
+            self.models, self.reload_error = models, ""
             self.metrics.serving(models.versions, before.versions)
             self.metrics.reloads.labels("unchanged" if models is before else "done").inc()
             log.info("reloaded", extra={"fields": {"before": before.versions, "serving": models.versions}})

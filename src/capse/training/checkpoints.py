@@ -1,20 +1,21 @@
 """Checkpoints: everything that a killed run needs to end as if it had not been killed.
 
-Random numbers are drawn from generators seeded by (seed, epoch, step), so no generator state is stored: the weights,
-the optimiser's state and the position are the whole state.
+Random numbers are drawn from generators seeded by (seed, epoch, step), so no generator state is stored: what the
+learner says is its state, and the position, are all there is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from capse.errors import RunError
-from capse.models import Model
 from capse.runs.tensors import load_tensors, save_tensors
 
 _REMEDY = "delete the checkpoints folder; --resume then begins anew"
@@ -42,37 +43,37 @@ class Checkpoints:
         self.best = folder / "best.safetensors"
         self.fingerprint = fingerprint
 
-    def save(self, model: Model, optimizer: torch.optim.Optimizer, position: Position) -> None:
-        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-        for number, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{number}.{key}": value for key, value in state.items() if value is not None}
-        self._write(self.last, tensors, {"position": asdict(position)})
+    @property
+    def exists(self) -> bool:
+        """Whether there is something to resume from."""
+        return self.last.exists()
 
-    def load(self, model: Model, optimizer: torch.optim.Optimizer) -> Position:
-        """Put the last checkpoint into ``model`` and ``optimizer``."""
+    def save(self, state: Mapping[str, Tensor], position: Position) -> None:
+        self._write(self.last, state, {"position": asdict(position)})
+
+    def load(self) -> tuple[dict[str, Tensor], Position]:
         tensors, metadata = self._read(self.last)
-        self._into(model, {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
-        states: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
-            if name.startswith("optimizer."):
-                _, number, key = name.split(".", 2)
-                states.setdefault(int(number), {})[key] = value
-        optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
         try:
-            return Position(**metadata["position"])
+            return tensors, Position(**metadata["position"])
         except (KeyError, TypeError) as error:
             raise RunError(f"{self.last} does not say how far the training had come", _REMEDY) from error
 
-    def save_best(self, model: Model) -> None:
-        self._write(self.best, dict(model.state_dict()), {})
+    def save_best(self, weights: Mapping[str, Tensor]) -> None:
+        self._write(self.best, weights, {})
 
-    def load_best(self, model: Model) -> None:
-        """Put the weights of the best validated epoch into ``model``."""
-        tensors, _ = self._read(self.best)
-        self._into(model, tensors)
+    def load_best(self) -> dict[str, Tensor]:
+        return self._read(self.best)[0]
 
-    def _write(self, path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
-        save_tensors(path, tensors, {"fingerprint": self.fingerprint, **metadata})
+    @contextmanager
+    def must_fit(self) -> Iterator[None]:
+        """Say what is wrong where what was read is put into modules that it does not fit."""
+        try:
+            yield
+        except (RuntimeError, KeyError) as error:
+            raise RunError(f"{self.last.parent} does not fit this model", _REMEDY) from error
+
+    def _write(self, path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:
+        save_tensors(path, dict(tensors), {"fingerprint": self.fingerprint, **metadata})
 
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors, metadata = load_tensors(path, _REMEDY)
@@ -83,8 +84,31 @@ class Checkpoints:
             )
         return tensors, metadata
 
-    def _into(self, model: Model, tensors: dict[str, Tensor]) -> None:
-        try:
-            model.load_state_dict(tensors)
-        except RuntimeError as error:
-            raise RunError(f"{self.last.parent} does not fit this model", _REMEDY) from error
+
+Stateful = nn.Module | torch.optim.Optimizer
+
+
+def pack(parts: Mapping[str, Stateful]) -> dict[str, Tensor]:
+    """The tensors of modules and optimisers, each under its part's name: ``model.entities``, ``optimizer.0.step``."""
+    tensors: dict[str, Tensor] = {}
+    for name, part in parts.items():
+        if isinstance(part, nn.Module):
+            tensors |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
+        else:
+            for number, state in part.state_dict()["state"].items():
+                tensors |= {f"{name}.{number}.{key}": value for key, value in state.items() if value is not None}
+    return tensors
+
+
+def unpack(parts: Mapping[str, Stateful], tensors: Mapping[str, Tensor]) -> None:
+    """Put what `pack` made back into modules and optimisers."""
+    for name, part in parts.items():
+        own = {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+        if isinstance(part, nn.Module):
+            part.load_state_dict(own)
+            continue
+        states: dict[int, dict[str, Tensor]] = {}
+        for key, value in own.items():
+            number, _, field = key.partition(".")
+            states.setdefault(int(number), {})[field] = value
+        part.load_state_dict({"state": states, "param_groups": part.state_dict()["param_groups"]})

@@ -6,83 +6,158 @@ margin             Σ max(0, γ − f(true) + f(corrupted))
 softmax            −log of the true one's share of Σ exp(f), over sampled or over all entities
 bce                binary cross-entropy of every entity being an answer, with smoothed labels
 kl                 cross-entropy of softmax(f) over all entities and the even spread over all answers, smoothed
+
+A loss is a class with one or more of three methods, each for another kind of negatives: `SampledLoss`, `EntityLoss`,
+`AnswersLoss`. Other packages register theirs in the entry point group ``capse.losses``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from capse.errors import SettingsError
+from capse.registry import Registry
+from capse.runs.settings import Section, check_choices
 
-OF_ANSWERS = ("bce", "kl")  # these are about a question and all its answers, not about a triple
+LOSSES: Registry[type[LossFunction]] = Registry(
+    "loss",
+    "capse.losses",
+    {
+        "softplus": "capse.training.losses:Softplus",
+        "squared_softplus": "capse.training.losses:SquaredSoftplus",
+        "margin": "capse.training.losses:MarginLoss",
+        "softmax": "capse.training.losses:Softmax",
+        "bce": "capse.training.losses:BinaryCrossEntropy",
+        "kl": "capse.training.losses:KullbackLeibler",
+    },
+)
 
 
 @dataclass(frozen=True)
-class LossSettings:
+class Loss(Section):
     """Which loss, and its constants."""
 
-    name: Literal["softplus", "squared_softplus", "margin", "softmax", "bce", "kl"] = "softplus"
+    name: str = "softplus"
+    """``softplus`` is the paper's, ``squared_softplus`` its authors' program's, ``margin`` TransE's; ``softmax`` goes
+    with any sampler, ``bce`` and ``kl`` with ``negatives.sampler: all`` only; or one that another package registers."""
     reduction: Literal["sum", "mean"] = "sum"  # over the triples of a batch
     margin: float = 1.0  # γ
     smoothing: float = 0.0  # s: what bce and kl aim at is y (1 − s) + s/E
 
     def __post_init__(self) -> None:
+        self.settings_of(self.name)
+        check_choices(self, "loss")
         if not 0 <= self.smoothing < 1:
             raise SettingsError(f"loss.smoothing is {self.smoothing}", "choose a share from 0 up to, but not, 1")
 
-
-def corruption_loss(settings: LossSettings, positive: Tensor, negative: Tensor) -> Tensor:
-    """The loss of true scores (B,) against corrupted ones (B, n); a −∞ among the latter does not count."""
-    if settings.name == "softplus":
-        terms = torch.cat([F.softplus(-positive), F.softplus(negative).flatten()])
-    elif settings.name == "squared_softplus":
-        terms = torch.cat([F.softplus(-positive), F.softplus(negative).flatten()]).square()
-    elif settings.name == "margin":
-        terms = F.relu(settings.margin - positive.unsqueeze(1) + negative)
-    elif settings.name == "softmax":
-        scores = torch.cat([positive.unsqueeze(1), negative], dim=1)
-        terms = scores.logsumexp(1) - positive
-    else:
-        raise needs_all_entities(settings)
-    return _reduce(terms, settings)
+    @classmethod
+    def settings_of(cls, name: object = "softplus") -> type[Loss]:
+        """The settings of the loss of that name: these, or with constants of its own."""
+        if not isinstance(name, str) or name not in LOSSES:
+            raise SettingsError(f"loss.name is {name!r}", "choose from " + ", ".join(LOSSES))
+        return LOSSES[name].Settings
 
 
-def softmax_loss(settings: LossSettings, scores: Tensor, answers: Tensor) -> Tensor:
-    """Cross-entropy of the answers (B,) among all candidates, scores (B, E)."""
-    return F.cross_entropy(scores, answers, reduction=settings.reduction)
+class Answered(NamedTuple):
+    """All answers of the B questions of a batch."""
+
+    rows: Tensor  # (n,) the question that each belongs to
+    entities: Tensor  # (n,)
+    counts: Tensor  # (B,) how many each question has
 
 
-def binary_loss(settings: LossSettings, scores: Tensor, labels: Tensor) -> Tensor:
-    """Binary cross-entropy of labels (B, E), averaged over the entities of a query, reduced over queries."""
-    if settings.smoothing:
-        labels = labels * (1 - settings.smoothing) + settings.smoothing / labels.shape[1]
-    return _reduce(F.binary_cross_entropy_with_logits(scores, labels, reduction="none").mean(1), settings)
+class LossFunction:
+    """A loss with its settings. Its methods give terms, which the settings' reduction makes one number of."""
+
+    Settings: ClassVar[type[Loss]] = Loss
+
+    def __init__(self, settings: Loss) -> None:
+        self.settings: Any = settings
+
+    def reduce(self, terms: Tensor) -> Tensor:
+        return terms.sum() if self.settings.reduction == "sum" else terms.mean()
 
 
-def spread_loss(settings: LossSettings, scores: Tensor, rows: Tensor, answers: Tensor, counts: Tensor) -> Tensor:
-    """Cross-entropy −Σ_e y_e log softmax(f)_e of scores (B, E): y is (1 − s)/n on a row's n answers, plus s/E on all.
+@runtime_checkable
+class SampledLoss(Protocol):
+    def of_sampled(self, positive: Tensor, negative: Tensor) -> Tensor:
+        """Terms of true scores (B,) against corrupted ones (B, n); a −∞ among the latter must not count."""
 
-    ``rows`` and ``answers`` name every answer, ``counts`` (B,) says how many a row has. It is the divergence
-    KL(y ‖ softmax(f)) plus what y alone decides.
+
+@runtime_checkable
+class EntityLoss(Protocol):
+    def of_entities(self, scores: Tensor, answers: Tensor) -> Tensor:
+        """Terms (B,) of one answer each (B,) among all candidates, scores (B, E)."""
+
+
+@runtime_checkable
+class AnswersLoss(Protocol):
+    def of_answers(self, scores: Tensor, answered: Answered) -> Tensor:
+        """Terms (B,) of all answers of each question among all candidates, scores (B, E)."""
+
+
+def build_loss(settings: Loss) -> LossFunction:
+    return LOSSES[settings.name](settings)
+
+
+def names_of(kind: type) -> str:
+    """The losses that are of one of the three kinds, for an error's remedy.
+
+    >>> names_of(AnswersLoss)
+    'bce, kl'
     """
-    kept = torch.promote_types(scores.dtype, torch.float32)  # bfloat16 is too coarse to add answers up in
-    chances = F.log_softmax(scores, dim=1, dtype=kept)
-    of_answers = torch.zeros_like(chances[:, 0]).index_add(0, rows, chances[rows, answers]) / counts
-    s = settings.smoothing
-    return _reduce(-((1 - s) * of_answers + s * chances.mean(1) if s else of_answers), settings)
+    return ", ".join(name for name, loss in LOSSES.items() if issubclass(loss, kind))
 
 
-def needs_all_entities(settings: LossSettings) -> SettingsError:
-    """What to say of a loss about whole questions where negatives are sampled."""
-    return SettingsError(
-        f"loss.name is {settings.name!r} with sampled negatives", "use softplus, or negatives.sampler=all"
-    )
+class Softplus(LossFunction):
+    def of_sampled(self, positive: Tensor, negative: Tensor) -> Tensor:
+        return torch.cat([F.softplus(-positive), F.softplus(negative).flatten()])
 
 
-def _reduce(terms: Tensor, settings: LossSettings) -> Tensor:
-    return terms.sum() if settings.reduction == "sum" else terms.mean()
+class SquaredSoftplus(Softplus):
+    def of_sampled(self, positive: Tensor, negative: Tensor) -> Tensor:
+        return super().of_sampled(positive, negative).square()
+
+
+class MarginLoss(LossFunction):
+    def of_sampled(self, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.relu(self.settings.margin - positive.unsqueeze(1) + negative)
+
+
+class Softmax(LossFunction):
+    def of_sampled(self, positive: Tensor, negative: Tensor) -> Tensor:
+        return torch.cat([positive.unsqueeze(1), negative], dim=1).logsumexp(1) - positive
+
+    def of_entities(self, scores: Tensor, answers: Tensor) -> Tensor:
+        return F.cross_entropy(scores, answers, reduction="none")
+
+
+class BinaryCrossEntropy(LossFunction):
+    """Averaged over the entities of a question; the target is y (1 − s) + s/E."""
+
+    def of_answers(self, scores: Tensor, answered: Answered) -> Tensor:
+        target = torch.zeros_like(scores)
+        target[answered.rows, answered.entities] = 1
+        if s := self.settings.smoothing:
+            target = target * (1 - s) + s / target.shape[1]
+        return F.binary_cross_entropy_with_logits(scores, target, reduction="none").mean(1)
+
+
+class KullbackLeibler(LossFunction):
+    """−Σ_e y_e log softmax(f)_e, y being (1 − s)/n on a question's n answers, plus s/E on all entities.
+
+    It is the divergence KL(y ‖ softmax(f)) plus what y alone decides.
+    """
+
+    def of_answers(self, scores: Tensor, answered: Answered) -> Tensor:
+        kept = torch.promote_types(scores.dtype, torch.float32)  # bfloat16 is too coarse to add answers up in
+        chances = F.log_softmax(scores, dim=1, dtype=kept)
+        of_answers = torch.zeros_like(chances[:, 0]).index_add(0, answered.rows, chances[answered[:2]])
+        of_answers = of_answers / answered.counts
+        s = self.settings.smoothing
+        return -((1 - s) * of_answers + s * chances.mean(1) if s else of_answers)

@@ -15,21 +15,22 @@ import torch
 from torch import Tensor
 
 from capse.errors import DataError, SettingsError
+from capse.runs.settings import Section
 from capse.triples import HEAD, RELATION, TAIL, Answers, TripleIndex, Triples
 
 _ROUNDS = 16  # of redrawing before the entities that remain are listed
 
 
 @dataclass(frozen=True)
-class NegativeSettings:
+class Negatives(Section):
     """What a true triple is held against.
 
     ``bernoulli`` and ``uniform`` corrupt it ``count`` times; ``shared`` draws ``count`` entities for the whole batch
     and tries each in place of the tail and of the head; ``all`` takes every entity.
     """
 
-    sampler: Literal["bernoulli", "uniform", "shared", "all"] = "bernoulli"
-    count: int = 1
+    sampler: Literal["bernoulli", "uniform", "shared", "all"] = "bernoulli"  # all goes with softmax, bce and kl
+    count: int = 1  # how many; means nothing to all
 
     def __post_init__(self) -> None:
         if self.count < 1:

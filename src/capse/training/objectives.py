@@ -1,13 +1,12 @@
 """An objective turns a batch of examples into a loss.
 
 It is an ordinary ``nn.Module`` whose forward pass is the whole differentiable part of a training step, so that
-``DistributedDataParallel`` can wrap it as it is. Examples are rows of an integer tensor; what a row means is the
-objective's own business.
+``DistributedDataParallel`` can wrap it as it is. What an example is, is the objective's own business.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,38 +14,31 @@ from torch import Tensor, nn
 
 from capse.errors import SettingsError
 from capse.models import Model, TripleModel
-from capse.training.losses import (
-    OF_ANSWERS,
-    LossSettings,
-    binary_loss,
-    corruption_loss,
-    needs_all_entities,
-    softmax_loss,
-    spread_loss,
-)
-from capse.training.negatives import Corruptor, NegativeSettings, head_chances
-from capse.training.regularizers import RegularizerSettings, penalty
+from capse.training.batches import Examples
+from capse.training.losses import Answered, AnswersLoss, EntityLoss, Loss, SampledLoss, build_loss, names_of
+from capse.training.negatives import Corruptor, Negatives, head_chances
+from capse.training.regularizers import Regularizer, penalty
 from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
 
 
-class Objective(Protocol):
-    """What the loop needs."""
+class Objective(nn.Module):
+    """A loss over examples, by a model that has all the weights."""
 
-    examples: Tensor  # (n, ...)
-    loss: LossSettings
+    examples: Examples
+    model: Model
+    loss: Loss
 
-    @property
-    def model(self) -> Model: ...
-
-    def __call__(self, batch: Tensor, generator: torch.Generator) -> Tensor: ...
+    def forward(self, batch: Any, generator: torch.Generator) -> Tensor:
+        """The loss of ``batch``, some of the examples; what is drawn for it comes from ``generator``."""
+        raise NotImplementedError
 
 
 def build_objective(
     model: TripleModel,
     triples: Triples,
-    loss: LossSettings,
-    negatives: NegativeSettings,
-    regularizer: RegularizerSettings,
+    loss: Loss,
+    negatives: Negatives,
+    regularizer: Regularizer,
 ) -> Objective:
     """The objective that the settings describe, over training triples (n, 3)."""
     relations = model.relation_count
@@ -54,11 +46,13 @@ def build_objective(
         triples, relations = with_inverses(triples, relations), 2 * relations
     index = TripleIndex(triples, len(model.entities), relations)
     if negatives.sampler == "all":
-        if loss.name in OF_ANSWERS:
+        function = build_loss(loss)
+        if isinstance(function, AnswersLoss):
             return AnswersObjective(model, triples, index, loss, regularizer)
-        if loss.name == "softmax":
+        if isinstance(function, EntityLoss):
             return AllEntitiesObjective(model, triples, loss, regularizer)
-        raise SettingsError(f"loss.name is {loss.name!r} with negatives.sampler=all", "choose softmax, bce or kl")
+        fit = f"{names_of(EntityLoss)}, {names_of(AnswersLoss)}"
+        raise SettingsError(f"loss.name is {loss.name!r} with negatives.sampler=all", f"choose one of {fit}")
     if negatives.sampler == "shared":
         chances = torch.full((relations,), 0.5)
     else:
@@ -77,20 +71,21 @@ def with_inverses(triples: Triples, relations: int) -> Triples:
     return np.concatenate([triples, inverse])
 
 
-class _Base(nn.Module):
-    def __init__(self, model: TripleModel, examples: Triples, loss: LossSettings, regularizer: RegularizerSettings):
+class _TripleObjective(Objective):
+    def __init__(self, model: TripleModel, examples: Triples, loss: Loss, regularizer: Regularizer) -> None:
         super().__init__()
-        self.model = model
+        self.model: TripleModel = model
         self.loss = loss
+        self.function: Any = build_loss(loss)
         self.regularizer = regularizer
-        self.examples = torch.from_numpy(np.ascontiguousarray(examples)).long().to(model.device)
+        self.examples: Tensor = torch.from_numpy(np.ascontiguousarray(examples)).long().to(model.device)
 
     def _total(self, loss: Tensor, triples: Tensor) -> Tensor:
         extra = penalty(self.regularizer, self.model, triples)
         return loss if extra is None else loss + extra
 
 
-class CorruptionObjective(_Base):
+class CorruptionObjective(_TripleObjective):
     """Each true triple against corrupted versions of itself."""
 
     def __init__(
@@ -99,14 +94,17 @@ class CorruptionObjective(_Base):
         triples: Triples,
         corruptor: Corruptor,
         count: int,
-        loss: LossSettings,
-        regularizer: RegularizerSettings,
+        loss: Loss,
+        regularizer: Regularizer,
     ) -> None:
         super().__init__(model, triples, loss, regularizer)
         self.corruptor = corruptor
         self.count = count
-        if loss.name in OF_ANSWERS:
-            raise needs_all_entities(loss)
+        if not isinstance(self.function, SampledLoss):
+            raise SettingsError(
+                f"loss.name is {loss.name!r} with sampled negatives",
+                f"use one of {names_of(SampledLoss)}, or negatives.sampler=all",
+            )
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         heads, relations, tails = self.versions(batch, generator)
@@ -114,7 +112,11 @@ class CorruptionObjective(_Base):
 
     def loss_of(self, scores: Tensor, batch: Tensor) -> Tensor:
         """The loss of scores (B, 1 + count), the true triple's first."""
-        return self._total(corruption_loss(self.loss, scores[:, 0], scores[:, 1:]), batch)
+        return self._total(self._against(scores[:, 0], scores[:, 1:]), batch)
+
+    def _against(self, positive: Tensor, negative: Tensor) -> Tensor:
+        loss: Tensor = self.function.reduce(self.function.of_sampled(positive, negative))
+        return loss
 
     def versions(self, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Heads (B, 1 + count), relations (B,) and tails (B, 1 + count), the true triple first."""
@@ -136,31 +138,30 @@ class SharedObjective(CorruptionObjective):
         positive = self.model.score_triples(heads, relations, tails)
         wrong_tails = self.model.score_tails(heads, relations, drawn)  # (B, count)
         known = self.corruptor.known_tails(heads, relations, drawn)
-        loss = corruption_loss(self.loss, positive, wrong_tails.masked_fill(known, -torch.inf))
+        loss = self._against(positive, wrong_tails.masked_fill(known, -torch.inf))
         if not self.model.reciprocal:
             wrong_heads = self.model.score_heads(relations, tails, drawn)
             known = self.corruptor.known_heads(relations, tails, drawn)
-            loss = (loss + corruption_loss(self.loss, positive, wrong_heads.masked_fill(known, -torch.inf))) / 2
+            loss = (loss + self._against(positive, wrong_heads.masked_fill(known, -torch.inf))) / 2
         return self._total(loss, batch)
 
 
-class AllEntitiesObjective(_Base):
-    """Softmax of the true tail, and of the true head, over all entities."""
-
-    def __init__(
-        self, model: TripleModel, triples: Triples, loss: LossSettings, regularizer: RegularizerSettings
-    ) -> None:
-        super().__init__(model, triples, loss, regularizer)
+class AllEntitiesObjective(_TripleObjective):
+    """The true tail, and the true head, among all entities."""
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         heads, relations, tails = batch.unbind(1)
-        loss = softmax_loss(self.loss, self.model.score_tails(heads, relations), tails)
+        loss = self._among(self.model.score_tails(heads, relations), tails)
         if not self.model.reciprocal:
-            loss = (loss + softmax_loss(self.loss, self.model.score_heads(relations, tails), heads)) / 2
+            loss = (loss + self._among(self.model.score_heads(relations, tails), heads)) / 2
         return self._total(loss, batch)
 
+    def _among(self, scores: Tensor, answers: Tensor) -> Tensor:
+        loss: Tensor = self.function.reduce(self.function.of_entities(scores, answers))
+        return loss
 
-class AnswersObjective(_Base):
+
+class AnswersObjective(_TripleObjective):
     """All answers of each distinct question among all entities (Dettmers et al., AAAI 2018, with binary cross-entropy).
 
     An example is a question (entity, relation, direction): direction 0 asks for tails, 1 for heads. All answers lie on
@@ -172,8 +173,8 @@ class AnswersObjective(_Base):
         model: TripleModel,
         triples: Triples,
         index: TripleIndex,
-        loss: LossSettings,
-        regularizer: RegularizerSettings,
+        loss: Loss,
+        regularizer: Regularizer,
     ) -> None:
         tails = np.unique(triples[:, [HEAD, RELATION]], axis=0)
         questions = [np.column_stack([tails, np.zeros(len(tails), tails.dtype)])]
@@ -199,14 +200,8 @@ class AnswersObjective(_Base):
             parts.append(self.model.score_tails(ask_tails[:, 0], ask_tails[:, 1]))
         if len(ask_heads):
             parts.append(self.model.score_heads(ask_heads[:, 1], ask_heads[:, 0]))
-        scores = torch.cat(parts)
-        rows, answers = self._answered(numbers, total)
-        if self.loss.name == "kl":
-            loss = spread_loss(self.loss, scores, rows, answers, self.counts[numbers])
-        else:
-            labels = torch.zeros_like(scores)
-            labels[rows, answers] = 1
-            loss = binary_loss(self.loss, scores, labels)
+        terms = self.function.of_answers(torch.cat(parts), self._answered(numbers, total))
+        loss = self.function.reduce(terms)
         question_vectors = torch.stack([batch[:, 0], batch[:, 1], batch[:, 0]], dim=1)
         return self._total(loss, question_vectors)
 
@@ -215,10 +210,10 @@ class AnswersObjective(_Base):
         entities, relations, direction = questions.unbind(1)
         return (direction * len(self.model.entities) + entities) * len(self.model.relations) + relations
 
-    def _answered(self, numbers: Tensor, total: int) -> tuple[Tensor, Tensor]:
-        """All answers of the questions with these numbers (B,): each one's row and entity, (total,) both."""
+    def _answered(self, numbers: Tensor, total: int) -> Answered:
+        """All answers, ``total`` of them, of the questions with these numbers (B,)."""
         counts = self.counts[numbers]
         rows = torch.repeat_interleave(counts, output_size=total)
         before = counts.cumsum(0) - counts
         positions = torch.arange(total, device=rows.device) + (self.starts[numbers] - before)[rows]
-        return rows, self.answers[positions]
+        return Answered(rows, self.answers[positions], counts)

@@ -10,13 +10,14 @@ import torch
 
 from capse.errors import SettingsError
 from capse.models import Model
+from capse.runs.settings import Section
 
 
 @dataclass(frozen=True)
-class OptimizerSettings:
+class Optimizer(Section):
     """Which optimiser. The learning rate is ``training.learning_rate``."""
 
-    name: Literal["adam", "adamw", "adagrad", "sgd"] = "adam"
+    name: Literal["adam", "adamw", "adagrad", "sgd"] = "adam"  # adamw decays weights apart from the gradient
     embedding_decay: float = 0.0  # weight decay of the tables
     weight_decay: float = 0.0  # weight decay of everything else
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: from the learning rate down to zero at the end
@@ -27,7 +28,7 @@ class OptimizerSettings:
                 raise SettingsError(f"optimizer.{key} is {getattr(self, key)}", "choose 0 or more")
 
 
-def build_optimizer(settings: OptimizerSettings, model: Model, learning_rate: float) -> torch.optim.Optimizer:
+def build_optimizer(settings: Optimizer, model: Model, learning_rate: float) -> torch.optim.Optimizer:
     """The optimiser over the model's tables and weights, in one fused pass over each tensor."""
     groups: list[dict[str, Any]] = [
         {"params": model.tables, "weight_decay": settings.embedding_decay},
@@ -45,7 +46,7 @@ def build_optimizer(settings: OptimizerSettings, model: Model, learning_rate: fl
     return optimizer
 
 
-def learning_rate_at(settings: OptimizerSettings, learning_rate: float, progress: float) -> float:
+def learning_rate_at(settings: Optimizer, learning_rate: float, progress: float) -> float:
     """The learning rate at a share ``progress`` (0 to 1) of the training."""
     if settings.schedule == "cosine":
         return learning_rate * 0.5 * (1 + math.cos(math.pi * progress))

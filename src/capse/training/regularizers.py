@@ -1,18 +1,38 @@
-"""Penalties on the vectors and weights that a batch uses."""
+"""Penalties on the vectors and weights that a batch uses.
+
+A penalty is a function of a model and a batch of its triples (B, 3). Other packages register theirs in the entry point
+group ``capse.regularizers``; the name is the setting that gives its strength.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, make_dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from capse.errors import SettingsError
 from capse.models import TripleModel
+from capse.registry import Registry
+from capse.runs.settings import Section
+
+Penalty = Callable[[TripleModel, Tensor], Tensor]
+
+REGULARIZERS: Registry[Penalty] = Registry(
+    "regularizer",
+    "capse.regularizers",
+    {
+        "n3": "capse.training.regularizers:n3",
+        "l2": "capse.training.regularizers:l2",
+        "weights": "capse.training.regularizers:weights",
+    },
+)
 
 
 @dataclass(frozen=True)
-class RegularizerSettings:
+class Regularizer(Section):
     """Strengths; 0 leaves a penalty out. n3 and l2 are means over the batch's triples, weights is a plain sum."""
 
     n3: float = 0.0  # Σ |x|³ over the batch's vectors (Lacroix et al., ICML 2018)
@@ -20,21 +40,47 @@ class RegularizerSettings:
     weights: float = 0.0  # ½ Σ w² over the scorer's own weights; of ConvKB's over w alone, so that it is its paper's λ
 
     def __post_init__(self) -> None:
-        for key in ("n3", "l2", "weights"):
-            if getattr(self, key) < 0:
-                raise SettingsError(f"regularizer.{key} is {getattr(self, key)}", "choose 0 or more")
+        for name, strength in self.strengths.items():
+            if strength < 0:
+                raise SettingsError(f"regularizer.{name} is {strength}", "choose 0 or more")
+
+    @property
+    def strengths(self) -> dict[str, float]:
+        """Every penalty's, those that are left out included."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def settings_of(cls, name: object = None) -> type[Regularizer]:
+        """This class with a strength for each penalty that other packages register."""
+        return _with_strengths(tuple(REGULARIZERS.outside))
 
 
-def penalty(settings: RegularizerSettings, model: TripleModel, batch: Tensor) -> Tensor | None:
+@cache
+def _with_strengths(names: tuple[str, ...]) -> type[Regularizer]:
+    more = [(name, float, 0.0) for name in names]
+    return make_dataclass("Regularizer", more, bases=(Regularizer,), frozen=True) if names else Regularizer
+
+
+def penalty(settings: Regularizer, model: TripleModel, batch: Tensor) -> Tensor | None:
     """The penalty for a batch of triples (B, 3), or None where nothing is penalised."""
-    terms: list[Tensor] = []
-    if settings.n3 or settings.l2:
-        heads, relations, tails = batch.unbind(1)
-        vectors = [model.entity(heads), model.relation(relations), model.entity(tails)]
-        if settings.n3:
-            terms += [settings.n3 / len(batch) * model.scorer.magnitudes(v).pow(3).sum() for v in vectors]
-        if settings.l2:
-            terms += [settings.l2 / len(batch) * v.square().sum() for v in vectors]
-    if settings.weights:
-        terms += [settings.weights / 2 * w.square().sum() for w in model.scorer.penalised()]
+    chosen = {name: strength for name, strength in settings.strengths.items() if strength}
+    terms = [strength * REGULARIZERS[name](model, batch) for name, strength in chosen.items()]
     return torch.stack(terms).sum() if terms else None
+
+
+def n3(model: TripleModel, batch: Tensor) -> Tensor:
+    return torch.stack([model.scorer.magnitudes(v).pow(3).sum() for v in _vectors(model, batch)]).sum() / len(batch)
+
+
+def l2(model: TripleModel, batch: Tensor) -> Tensor:
+    return torch.stack([v.square().sum() for v in _vectors(model, batch)]).sum() / len(batch)
+
+
+def weights(model: TripleModel, batch: Tensor) -> Tensor:
+    terms = [w.square().sum() for w in model.scorer.penalised()]
+    return torch.stack(terms).sum() / 2 if terms else torch.zeros((), device=model.device)
+
+
+def _vectors(model: TripleModel, batch: Tensor) -> list[Tensor]:
+    heads, relations, tails = batch.unbind(1)
+    return [model.entity(heads), model.relation(relations), model.entity(tails)]

@@ -7,20 +7,21 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
-from capse.cli import main
 from capse.search.ingest import pipeline
-from capse.search.log import SearchLog
+from capse.search.logs.search_log import SearchLog
 
-LINE = {"impression": "i", "time": 1_700_000_000, "user": "ada", "query": "q", "results": ["a", "b"], "clicks": ["b"]}
+TIME = 1_700_000_000
+LINE = {"impression": "i", "time": TIME, "user": "ada", "query": "q", "results": ["a", "b"], "clicks": ["b"]}
 
 
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     """A folder with a small log, as the current folder."""
-    lines = [json.dumps({**LINE, "impression": f"i{n}", "time": LINE["time"] + n}) for n in range(30)]
+    lines = [json.dumps({**LINE, "impression": f"i{n}", "time": TIME + n}) for n in range(30)]
     lines += ["{oops", json.dumps({**LINE, "impression": "x", "user": None}), lines[0]]
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
@@ -28,16 +29,9 @@ def work(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def capse(capsys):
-    """Runs ``capse search ...`` and gives its exit status, standard output and standard error."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["search", *map(str, arguments)])
-        output, errors = capsys.readouterr()
-        return exit.value.code or 0, output, errors
-
-    return call
+def capse(run_command):
+    """Runs ``capse search ...``."""
+    return partial(run_command, "search")
 
 
 def test_says_what_became_of_every_row(work, capse):
@@ -129,12 +123,12 @@ def test_ctrl_c_leaves_nothing(work, capse, monkeypatch):
 def test_ctrl_c_in_a_process_of_its_own(tmp_path, capse, step):
     capse("simulate", "--out", tmp_path / "raw", "--set", "simulation.impressions=20000")
     process = subprocess.Popen(
-        [sys.executable, "-m", "capse.cli", "search", "ingest", tmp_path / "raw", "--out", tmp_path / "out"],
+        [sys.executable, "-m", "capse", "search", "ingest", tmp_path / "raw", "--out", tmp_path / "out"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert any(line.strip() == step for line in process.stderr)
+    assert any(line.strip() == step for line in process.stderr or ())
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (130, "")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 
 import pytest
 
 from capse.cli import main
 from capse.search.ingest import ingest
-from capse.search.log import SearchLog
-from capse.search.simulate import SimulationSettings, simulate
+from capse.search.logs.search_log import SearchLog
+from capse.search.logs.simulation import SimulationSettings, simulate
 
 QUICK = ["vectors.dimensions=8", "training.epochs=2", "training.device=cpu"]
 CAPSE = [*QUICK, "model.filters=4"]
@@ -42,16 +43,9 @@ def run(log, tmp_path_factory):
 
 
 @pytest.fixture
-def capse(capsys):
-    """Runs ``capse search ...`` and gives its exit status, standard output and standard error."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["search", *map(str, arguments)])
-        output, errors = capsys.readouterr()
-        return exit.value.code or 0, output, errors
-
-    return call
+def capse(run_command):
+    """Runs ``capse search ...``."""
+    return partial(run_command, "search")
 
 
 def test_train_answers_with_the_folder_and_resumes_with_a_bare_command(capse, log, tmp_path):
@@ -126,14 +120,15 @@ def test_rerank_one_query_and_a_file_of_them(capse, log, run, tmp_path):
     ("arguments", "message"),
     [
         ("evaluate --log LOG --method best", "unknown method 'best'"),
-        ("evaluate --log LOG --method se --run RUN", "runs are of transe, convkb, capse"),
+        ("evaluate --log LOG --method se --run RUN", "runs are of sp, transe, convkb, capse, blend"),
         ("evaluate --log LOG --method transe --run RUN", "was trained with capse, not transe"),
         ("evaluate --log LOG --method capse --run RUN --set training.epochs=1", "give either"),
         ("evaluate --log LOG --method sp --set training.epochs=1", "has no recipe"),
         ("evaluate --log LOG --method se --history all", "choose from prequential, frozen"),
         ("evaluate --log LOG --method capse --set training.epoch=1", "did you mean 'training.epochs'"),
         ("evaluate --log RUN --method se", "log"),
-        ("train --log LOG --out OUT --method distmult", "search is learned by transe, convkb, capse"),
+        ("train --log LOG --out OUT --method ci", "learns nothing: runs are of sp, transe, convkb, capse, blend"),
+        ("train --log LOG --out OUT --method distmult", "unknown method 'distmult'"),
         ("train --log NONE --out OUT", "NONE"),
         ("train --log LOG --out OUT nothing", "give a YAML file or one of"),
         ("rerank RUN", "give one of them"),

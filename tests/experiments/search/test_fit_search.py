@@ -10,19 +10,20 @@ import pytest
 import torch
 
 from capse.errors import CapseError, DataError, RunError, SettingsError
-from capse.experiments.fit import Listener
+from capse.experiments.engine import Listener
 from capse.experiments.search.fit import fit_search
-from capse.experiments.search.lists import training_lists
-from capse.experiments.search.recipe import SearchRecipe, load_search_recipe, shipped_search_recipes
-from capse.search.baselines import SE
-from capse.search.history import cutoffs
-from capse.search.log import SearchLog
-from capse.search.metrics import list_metrics
-from capse.search.neural import NeuralRanker
-from capse.search.profiles import user_vectors
-from capse.search.reranker import Reranker
-from capse.search.simulate import Simulated, SimulationSettings, simulate
-from capse.search.vectors import VectorSpace, build_vectors
+from capse.experiments.search.list_training import training_lists
+from capse.experiments.search.recipe import SearchRecipe
+from capse.experiments.shipped import shipped
+from capse.search.evaluation.list_metrics import list_metrics
+from capse.search.logs.history import cutoffs
+from capse.search.logs.search_log import SearchLog
+from capse.search.logs.simulation import Simulated, SimulationSettings, simulate
+from capse.search.rankers.baselines import SE
+from capse.search.rankers.neural import NeuralRanker
+from capse.search.serving.reranker import Reranker
+from capse.search.users.profiles import user_vectors
+from capse.search.vectors.vector_space import VectorSpace, build_vectors
 
 SMALL = [
     "profile.scale=long",
@@ -46,7 +47,7 @@ def space(world: Simulated) -> VectorSpace:
 
 def small(method: str = "capse", *more: str) -> SearchRecipe:
     overrides = [*SMALL, *([FILTERS] if method != "transe" else []), *more]
-    return load_search_recipe(method=method, overrides=overrides)
+    return SearchRecipe.resolve(model=method, overrides=overrides)
 
 
 @pytest.mark.parametrize(("method", "margin"), [("capse", 0.25), ("convkb", 0.02), ("transe", 0.02)])
@@ -119,11 +120,11 @@ def test_a_vector_that_is_trained_starts_as_the_profile_at_the_end_of_training(
 
 
 def test_every_shipped_recipe_resolves_and_is_saved_whole() -> None:
-    assert {"capse", "convkb", "transe"} <= set(shipped_search_recipes())
-    for name in shipped_search_recipes():
-        recipe = load_search_recipe(name)
+    assert {"capse", "convkb", "transe"} <= set(shipped("search recipe"))
+    for name in shipped("search recipe"):
+        recipe = SearchRecipe.resolve(name)
         assert SearchRecipe.from_mapping(recipe.to_mapping()) == recipe
-        assert recipe.model_name == name.split("-")[0]
+        assert recipe.method == name.split("-")[0]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_every_shipped_recipe_resolves_and_is_saved_whole() -> None:
         (["profile.scale=weekly"], "choose from session, daily, long, nearest"),
         (["profile.user=both"], "choose from profile, offset, trained"),
         (["validation.metric=mr"], "choose from mrr"),
-        (["loss.name=bce"], "lists take softplus"),
+        (["loss.name=bce"], "lists take one of softplus"),
         (["model.name=distmult"], "unknown setting|search is learned by"),
         (["model.filter_start=product", "model.filters=19"], "model.filter_start is 'product', a start for graphs"),
         (["negatives.count=3"], "unknown setting 'negatives'"),
@@ -158,7 +159,7 @@ def test_a_run_is_not_overwritten_nor_resumed_with_another_log_or_recipe(
     with pytest.raises(RunError, match="other settings in 'training'"):
         fit_search(world.log, small("transe"), out=tmp_path / "run", resume=True)
     other = simulate(SimulationSettings(users=20, topics=10, documents=150, impressions=900, days=60, seed=1)).log
-    with pytest.raises(RunError, match="another log"):
+    with pytest.raises(RunError, match="begun with other data"):
         fit_search(other, recipe, out=tmp_path / "run", resume=True)
     with pytest.raises(SettingsError, match="other settings: use the recipe's own"):
         fit_search(world.log, small("transe", "vectors.seed=3"), out=tmp_path / "other", space=space)
@@ -172,11 +173,11 @@ def test_transe_without_offsets_has_nothing_to_learn(world: Simulated, space: Ve
 def test_code_that_only_a_run_names_is_not_executed(world: Simulated, tmp_path: Path) -> None:
     name = "vectors.encoder=my_encoder:encode"
     (tmp_path / "vectors").mkdir()
-    recipe = load_search_recipe(method="transe", overrides=[name])
+    recipe = SearchRecipe.resolve(model="transe", overrides=[name])
     (tmp_path / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
     with pytest.raises(SettingsError, match=f"add --set {name} if you trust it"):
-        load_search_recipe(tmp_path / "recipe.yaml")
-    assert load_search_recipe(tmp_path / "recipe.yaml", overrides=[name]) == recipe
+        SearchRecipe.resolve(tmp_path / "recipe.yaml")
+    assert SearchRecipe.resolve(tmp_path / "recipe.yaml", overrides=[name]) == recipe
 
 
 def test_a_log_without_a_satisfied_click_to_learn_from_is_refused(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from capse.experiments.search.fit import fit_search
-from capse.search.baselines import CI, SE
-from capse.search.evaluation import evaluate
+from capse.search.evaluation.evaluate import evaluate
 from capse.search.ingest import open_log
-from capse.search.neural import NeuralRanker
+from capse.search.rankers.baselines import CI, SE
+from capse.search.rankers.neural import NeuralRanker
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_capse_is_significantly_above_the_engine_and_current_interest(real_data:
     log = open_log(real_data / "gitsearch")
     others = [evaluate(ranker, log, beside=False) for ranker in (SE(), CI())]
     assert others[0].mrr == pytest.approx(0.5615, abs=5e-5)
-    found = evaluate(NeuralRanker(fit_search(log, method="capse", out=tmp_path / "run")), log, against=others)
+    found = evaluate(NeuralRanker(fit_search(log, "capse", out=tmp_path / "run")), log, against=others)
     for name in ("se", "ci", "without_user"):
         compared = found.comparisons[name]
         assert compared.difference > 0, name

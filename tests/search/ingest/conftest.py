@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capse.search.ingest import IngestReport, IngestSettings, ingest
-from capse.search.log import SearchLog
+from capse.search.logs.search_log import SearchLog
 
 
 @dataclass

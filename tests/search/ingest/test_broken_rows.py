@@ -126,7 +126,7 @@ def test_a_quarantined_line_tells_all_that_its_row_told(found):
         "table": "clicks",
         "impression": "event",
         "document": "b",
-        "time": (DAY + 1) * 1_000_000,
+        "time": DAY + 1,
         "event": "e1",
     }
     (line,) = [line for line in found.quarantine if line["reason"] == "document already in the list"]

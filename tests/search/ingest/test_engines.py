@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capse.search.ingest import ingest
-from capse.search.simulate import SimulationSettings, simulate
+from capse.search.logs.simulation import SimulationSettings, simulate
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +86,7 @@ def test_both_write_the_same_log(messy, tmp_path, capfd):
 
 def test_without_java_spark_says_so_in_one_line(messy, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "capse.cli", "search", "ingest", messy, "--engine", "spark", "--out", tmp_path / "out"],
+        [sys.executable, "-m", "capse", "search", "ingest", messy, "--engine", "spark", "--out", tmp_path / "out"],
         env={**os.environ, "JAVA_HOME": str(tmp_path / "none")},
         capture_output=True,
         text=True,

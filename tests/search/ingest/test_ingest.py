@@ -12,23 +12,22 @@ import pytest
 from capse.errors import CapseError, DataError, SettingsError, StorageError, UnknownNameError
 from capse.search.ingest import IngestSettings, ingest, pipeline
 from capse.search.ingest.engines import open_engine
-from capse.search.log import SearchLog
+from capse.search.logs.search_log import SearchLog
 
-LINE = {"impression": "i", "time": 1_700_000_000, "user": "ada", "query": "q", "results": ["a", "b"], "clicks": ["b"]}
+TIME = 1_700_000_000
+LINE = {"impression": "i", "time": TIME, "user": "ada", "query": "q", "results": ["a", "b"], "clicks": ["b"]}
 
 
 @pytest.fixture
 def source(tmp_path):
     path = tmp_path / "raw" / "log.jsonl"
     path.parent.mkdir()
-    path.write_text(
-        "".join(json.dumps({**LINE, "impression": f"i{n}", "time": LINE["time"] + n}) + "\n" for n in range(20))
-    )
+    path.write_text("".join(json.dumps({**LINE, "impression": f"i{n}", "time": TIME + n}) + "\n" for n in range(20)))
     return path
 
 
 def test_the_folder_holds_the_log_and_its_report(source, tmp_path):
-    steps = []
+    steps: list[str] = []
     report = ingest(source, tmp_path / "log", progress=steps.append)
     names = ["documents.parquet", "impressions.parquet", "log.json", "quarantine.jsonl", "results.parquet"]
     assert sorted(path.name for path in (tmp_path / "log").iterdir()) == names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from capse.search.documents import Documents
 from capse.search.ingest.engines import open_engine
 from capse.search.ingest.pipeline import run
 from capse.search.ingest.settings import IngestSettings
-from capse.search.ingest.staging import Staging
+from capse.search.ingest.staging import Staging, TableName
 from capse.search.ingest.writing import write_tables
-from capse.search.log import SearchLog
+from capse.search.logs.documents import Documents
+from capse.search.logs.search_log import SearchLog
+from capse.search.times import to_seconds
 
 START = 1_700_000_000_000_000
 few = st.sampled_from
@@ -79,20 +81,23 @@ def test_every_row_is_somewhere(engine, tmp_path_factory, shown, clicked, told):
     write_tables(folder, engine, ingested, staging)
 
     quarantine = [json.loads(line) for line in (folder / "quarantine.jsonl").read_text().splitlines()]
-    for table, rows in (("results", shown), ("clicks", clicked), ("documents", told)):
+    tables: list[tuple[TableName, Any]] = [("results", shown), ("clicks", clicked), ("documents", told)]
+    for table, rows in tables:
         counts = ingested.counts[table]
         assert counts["staged"] == len(rows)
         assert counts["staged"] == counts["kept"] + counts["collapsed"] + counts["quarantined"]
         lines = [line for line in quarantine if line["table"] == table]
         assert counts["quarantined"] == len(lines)
         # Every line is a row that was staged, and tells all of it.
-        staged = {_shape(row) for row in pq.read_table(staging.path(table)).to_pylist()}
+        staged = {_shape(_in_seconds(row)) for row in pq.read_table(staging.path(table)).to_pylist()}
         assert {_shape(line) for line in lines} - staged == set()
     assert Counter(line["reason"] for line in quarantine) == ingested.quarantined
 
     written = {name: pq.read_table(folder / f"{name}.parquet") for name in ("impressions", "results")}
     assert len(written["results"]) == ingested.counts["results"]["kept"]
-    log = SearchLog.from_tables("log", *written.values(), Documents.load(folder / "documents.parquet"))
+    log = SearchLog.from_tables(
+        "log", written["impressions"], written["results"], Documents.load(folder / "documents.parquet")
+    )
     assert (np.diff(log.time) >= 0).all()
     assert (log.lengths > 0).all()
     for number in range(len(log)):
@@ -100,6 +105,10 @@ def test_every_row_is_somewhere(engine, tmp_path_factory, shown, clicked, told):
         assert (np.diff(positions) > 0).all()
         assert positions[0] >= 1
     assert not (log.satisfied & ~log.clicked).any()
+
+
+def _in_seconds(row):
+    return row if row.get("time") is None else row | {"time": to_seconds(row["time"])}
 
 
 def _shape(row):

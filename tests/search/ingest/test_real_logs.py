@@ -8,11 +8,11 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from capse.search.baselines import SE
-from capse.search.evaluation import evaluate
+from capse.search.evaluation.evaluate import evaluate
 from capse.search.ingest import ingest, open_log
-from capse.search.log import SearchLog
-from capse.search.simulate import SimulationSettings, simulate
+from capse.search.logs.search_log import SearchLog
+from capse.search.logs.simulation import SimulationSettings, simulate
+from capse.search.rankers.baselines import SE
 
 
 def test_gitsearch(real_data, tmp_path):

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-DAY = 1_700_006_400  # in seconds
-
-
-def impression(label, at, results=("a", "b", "c"), **more):
-    """A line of a log: shown ``at`` seconds after the day began."""
-    return {"impression": label, "time": DAY + at, "user": "ada", "query": "q", "results": list(results), **more}
-
-
-def click(document, at, dwell=None):
-    return {"document": document, "time": DAY + at} | ({} if dwell is None else {"dwell": dwell})
-
+from tests.search.ingest.log_lines import click, impression
 
 # One log in which every case is a user with sessions of her own: the records, and the satisfied clicks among theirs.
 CASES = {

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-DAY = 1_700_006_400  # in seconds
+from tests.search.ingest.log_lines import click, impression
+
 MINUTE = 60
-
-
-def impression(label, at, results=("a", "b", "c"), **more):
-    """A line of a log: shown ``at`` seconds after the day began."""
-    return {"impression": label, "time": DAY + at, "user": "ada", "query": "q", "results": list(results), **more}
-
-
-def click(document, at, dwell=None):
-    return {"document": document, "time": DAY + at} | ({} if dwell is None else {"dwell": dwell})
-
 
 CASES = {
     "it ends when the user is silent for longer than the gap": (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,31 +19,27 @@ BACKENDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
 
 
 class Postgres:
-    """A server of our own, on 127.0.0.1, in a temporary folder, run by a user without privileges."""
+    """A server of our own, in a temporary folder, on a socket there, run by a user without privileges."""
 
     def __init__(self, binaries):
         self.binaries = binaries
         self.folder = Path(tempfile.mkdtemp(prefix="capse-postgres-"))
-        self.account = {}
+        self.account: Any = {}
         if os.geteuid() == 0:  # the server refuses to be run by root
             self.account = {"user": "nobody", "group": "nogroup", "extra_groups": []}
             shutil.chown(self.folder, "nobody", "nogroup")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
         self.call("initdb", "-D", "data", "-U", "capse", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         self.schemas = 0
 
     def call(self, program, *arguments):
         output = self.folder / "output"
         with output.open("ab") as log:  # a pipe would stay open in the server
-            done = subprocess.run(
-                [self.binaries / program, *arguments], cwd=self.folder, stdout=log, stderr=log, **self.account
-            )
+            command = [self.binaries / program, *arguments]
+            done = subprocess.run(command, cwd=self.folder, stdout=log, stderr=log, **self.account)
         assert done.returncode == 0, output.read_text()
 
     def start(self):
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
+        options = f"-c listen_addresses= -c unix_socket_directories={self.folder}"
         self.call("pg_ctl", "start", "-w", "-D", "data", "-l", "log", "-o", options)
 
     def stop(self):
@@ -52,10 +48,10 @@ class Postgres:
     def new_database(self):
         """As good as one: a schema of its own, which costs nothing to make."""
         self.schemas += 1
-        url = f"postgresql://capse@127.0.0.1:{self.port}/postgres"
+        url = f"postgresql://capse@/postgres?host={self.folder}"
         with psycopg.connect(url) as connection:
             connection.execute(f"CREATE SCHEMA test{self.schemas}")
-        return f"{url}?options=-csearch_path%3Dtest{self.schemas}"
+        return f"{url}&options=-csearch_path%3Dtest{self.schemas}"
 
 
 @pytest.fixture(scope="session")
@@ -111,11 +107,12 @@ def make():
     """An event with what its kind needs; the rest as given."""
 
     def event(id, kind="click", user="ada", **given):
-        own = {
+        needs: dict[str, dict[str, Any]] = {
             "impression": {"query": "engine", "documents": ("d1", "d2")},
             "click": {"query": "engine", "document": "d1"},
             "dwell": {"click": "c", "dwell": 40.0},
-        }[kind]
-        return Event(id, kind, user, **{"session": "s1", "time": 1_000_000, **own, **given})
+        }
+        given = {"session": "s1", "time": 1_000_000, **needs[kind], **given}
+        return Event(**{"id": id, "kind": kind, "user": user, **given})
 
     return event

@@ -6,15 +6,15 @@ import itertools
 import random
 import threading
 import time
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capse.errors import EventConflictError, EventError
+from capse.service.limits import MAX_EVENTS
 from capse.service.store import Event, Satisfaction, Store
-from capse.service.store.store import MAX_EVENTS
 from capse.service.store.writing import REFOLDED
 
 
@@ -40,11 +40,11 @@ class TestRepeats:
     def test_the_same_id_with_another_content_is_an_error_that_names_it(self, store, make, changed):
         store.add([make("c")])
         with pytest.raises(EventConflictError, match="event 'c' was sent before with another content"):
-            store.add([make("new"), replace(make("c"), **changed)])
+            store.add([make("new"), make("c", **changed)])
         assert store.state("ada") == {"seen": ["c"]}, "all or none"
         assert store.state("bob") is None
         with pytest.raises(EventConflictError):
-            store.add([make("x"), replace(make("x"), **changed)])
+            store.add([make("x"), make("x", **changed)])
         assert store.add([make("x")]) == ["accepted"]
 
     def test_after_a_restart_too(self, url, fold, make):
@@ -81,8 +81,22 @@ class TestSatisfaction:
         store.add([make("w2", "dwell", dwell=33.0)])
         assert store.state("ada") == {"seen": ["a", "b", "c"]}
 
-    def test_of_very_many_events_the_latest_are_folded_anew(self, store, make):
-        store.add([make("c"), *(make(f"e{n}") for n in range(REFOLDED + 5))])
+    @pytest.mark.parametrize("together", [True, False], ids=["in one request", "one after the other"])
+    def test_a_later_shorter_dwell_does_not_undo_a_satisfied_click(self, store, make, together):
+        events = [make("c"), *(make(f"w{seconds}", "dwell", dwell=seconds) for seconds in (40.0, 3.0, 5.0))]
+        for request in [events] if together else [[event] for event in events]:
+            store.add(request)
+        assert store.state("ada") == {"seen": ["c"]}
+        assert store.describe_user("ada").satisfied == 1
+
+    def test_nor_one_whose_dwell_came_with_the_click(self, store, make):
+        store.add([make("c", dwell=40.0)])
+        store.add([make("w", "dwell", dwell=3.0)])
+        assert store.state("ada") == {"seen": ["c"]}
+
+    def test_of_very_many_events_the_latest_are_folded_again(self, store, make):
+        store.add([make("c"), *(make(f"e{n}") for n in range(5))])
+        store.add([make(f"e{n}") for n in range(5, REFOLDED + 5)])
         store.add([make("w", "dwell", dwell=3.0)])
         assert store.state("ada") == {"seen": [f"e{n}" for n in range(5, REFOLDED + 5)]}
 
@@ -105,7 +119,9 @@ class TestSatisfaction:
 
 def expected(events, rule):
     """By brute force: walk through the events once; keep the order in which clicks come to count."""
-    order, dwells, clicks = [], {}, {}
+    order: list[Any] = []
+    dwells: dict[str, Any] = {}
+    clicks: dict[str, Any] = {}
     for event in events:
         if event.kind == "impression":
             order.append(event.id)
@@ -137,7 +153,7 @@ def streams(draw):
             "click": {"document": "d", "dwell": draw(st.sampled_from([None, dwell]))},
             "dwell": {"click": f"{user}{draw(st.integers(0, 11))}", "dwell": dwell},
         }[kind]
-        events.append(Event(f"{user}{number}", kind, user, "s", number, **own))
+        events.append(Event(id=f"{user}{number}", kind=kind, user=user, session="s", time=number, **own))
     sent = []
     for event in events:
         sent.append(event)
@@ -170,7 +186,7 @@ def test_any_interleaving_of_repeats_gives_the_state_of_folding_once(shared, str
 
     def own(event):
         click = event.click and prefix + event.click
-        return replace(event, id=prefix + event.id, user=prefix + event.user, click=click)
+        return event.model_copy(update={"id": prefix + event.id, "user": prefix + event.user, "click": click})
 
     events, requests = [own(event) for event in stream[0]], [[own(event) for event in part] for part in stream[1]]
     outcomes = [outcome for request in requests for outcome in store.add(request)]
@@ -285,7 +301,7 @@ class TestGroups:
         random.Random(0).shuffle(events)
         assert set(store.add(events)) == {"accepted"}
         assert set(store.add(events)) == {"repeated"}
-        with pytest.raises(EventError, match="10001 events at once: send at most 10000"):
+        with pytest.raises(EventError, match="1001 events at once: send at most 1000"):
             store.add([*events, make("one more")])
 
     def test_two_stores_that_give_one_id_to_two_users(self, url, store, fold, make):

@@ -12,11 +12,12 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event, exc, text
 
 from capse.errors import SettingsError, StoreError
 from capse.service.store import Event, Store
 from capse.service.store import engine as engines
+from capse.service.store.writing import Writer
 
 
 def fails(kind, call, *arguments):
@@ -72,12 +73,12 @@ class TestFull:
         def limit(connection, *_):
             connection.execute(f"PRAGMA max_page_count={pages[0]}")
 
-        large = [make(f"e{n}", query="q" * 1500) for n in range(40)]
+        large = [make(f"e{n}", query="q" * 1000) for n in range(60)]
         assert "has no space left (database or disk is full): free space" in fails("full", lite.add, large)
         assert lite.state("ada") == {"seen": ["first"]}, "reading goes on"
         pages[0] = 10_000
         assert set(lite.add(large)) == {"accepted"}
-        assert len(lite.state("ada")["seen"]) == 41
+        assert len(lite.state("ada")["seen"]) == 61
 
     @pytest.mark.slow
     def test_a_real_disk(self, tmp_path, fold, make):
@@ -93,13 +94,13 @@ class TestFull:
 
                 def fill():
                     for number in range(1000):
-                        store.add([make(f"e{number}", query="q" * 2000)])
+                        store.add([make(f"e{number}", query="q" * 1000)])
                         acknowledged.append(f"e{number}")
 
                 fails("full", fill)
                 assert store.state("ada") == {"seen": acknowledged}
                 (folder / "filler").unlink()
-                more = [make(f"e{len(acknowledged) + n}", query="q" * 2000) for n in range(20)]
+                more = [make(f"e{len(acknowledged) + n}", query="q" * 1000) for n in range(20)]
                 assert store.add(more) == ["accepted"] * 20
                 assert len(store.events("ada")) == len(acknowledged) + 20
         finally:
@@ -132,43 +133,49 @@ class TestGone:
             assert reader.state("ada") == {"seen": ["restored", "b"]}
 
     @pytest.mark.slow
-    def test_a_server_that_is_away_for_ten_seconds(self, postgres, fold, make):
+    def test_a_server_that_is_away_and_comes_back(self, postgres, fold, make):
         """Two threads go on sending and repeat what was not acknowledged."""
         url = postgres.new_database()
         with Store.open(url, fold) as store:
-            until, refused, acknowledged = time.monotonic() + 16, [], []
+            enough, refused, acknowledged = threading.Event(), [], []
 
             def send(thread):
                 number = 0
-                while time.monotonic() < until:
+                while not enough.is_set():
                     try:
                         store.add([make(f"{thread}.{number}")])
                     except StoreError as error:
                         refused.append(error)
-                        time.sleep(0.2)
                     else:
                         acknowledged.append(f"{thread}.{number}")
                         number += 1
-                        time.sleep(0.01)
+                    enough.wait(0.01)
 
             threads = [threading.Thread(target=send, args=(n,)) for n in range(2)]
             for thread in threads:
                 thread.start()
-            time.sleep(2)
+            wait_until(lambda: len(acknowledged) >= 10)
             postgres.stop()
             before = len(acknowledged)
-            time.sleep(10)
+            wait_until(lambda: len(refused) >= 100)
             during = len(acknowledged)
             postgres.start()
+            wait_until(lambda: len(acknowledged) >= during + 10)
+            enough.set()
             for thread in threads:
                 thread.join()
-            assert before > 0
             assert during - before <= 2, "answers that were on their way when it had stopped"
-            assert len(acknowledged) > during, "it works again"
             assert {error.kind for error in refused} == {"gone"}
             assert all(error.temporary for error in refused)
             assert sorted(store.state("ada")["seen"]) == sorted(acknowledged)
             assert sorted(event.id for event in store.events("ada")) == sorted(acknowledged)
+
+
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
 
 
 class TestDamaged:
@@ -224,6 +231,45 @@ class TestBusy:
             fails("busy", store.add, [make("b")])
             other.rollback()
             assert store.add([make("b")]) == ["accepted"]
+
+
+class TestCollisions:
+    """What another process did meanwhile is met with another attempt, up to five; nothing else is."""
+
+    @staticmethod
+    def failing(monkeypatch, error, times):
+        real, attempts = Writer._apply, []
+
+        def apply(writer, connection, group):
+            attempts.append(connection)
+            if len(attempts) <= times:
+                raise error
+            return real(writer, connection, group)
+
+        monkeypatch.setattr(Writer, "_apply", apply)
+        return attempts
+
+    @pytest.mark.parametrize("sqlstate", [None, "40001", "40P01"])
+    def test_a_collision_is_tried_again(self, lite, make, monkeypatch, sqlstate):
+        original = Exception("collided")
+        original.sqlstate = sqlstate  # type: ignore[attr-defined]
+        kind = exc.IntegrityError if sqlstate is None else exc.OperationalError
+        attempts = self.failing(monkeypatch, kind("insert", {}, original), times=4)
+        assert lite.add([make("a")]) == ["accepted"]
+        assert len(attempts) == 5
+        assert lite.state("ada") == {"seen": ["a"]}
+
+    def test_five_collisions_are_an_error(self, lite, make, monkeypatch):
+        attempts = self.failing(monkeypatch, exc.IntegrityError("insert", {}, Exception("collided")), times=5)
+        with pytest.raises(exc.IntegrityError, match="collided"):
+            lite.add([make("a")])
+        assert len(attempts) == 5
+        assert lite.add([make("a")]) == ["accepted"]
+
+    def test_another_failure_is_not_tried_again(self, lite, make, monkeypatch):
+        attempts = self.failing(monkeypatch, exc.OperationalError("insert", {}, Exception("no answer")), times=1)
+        fails("gone", lite.add, [make("a")])
+        assert len(attempts) == 1
 
 
 class TestPostgreSQL:

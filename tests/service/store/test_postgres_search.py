@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,8 +17,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "behind-a-search-engine.m
 @pytest.fixture
 def engine():
     """The functions that the page shows."""
-    source = re.search(r"^```python postgres_search.py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
-    namespace = {}
+    source = re.search(r"^```python .*postgres_search.py.*?\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
+    namespace: dict[str, Any] = {}
     exec(compile(source, "postgres_search.py", "exec"), namespace)
     return namespace
 

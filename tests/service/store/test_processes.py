@@ -29,7 +29,7 @@ def fold(state, event):
 def event(writer, number):
     """One in three of a user who is this writer's alone, the others of a user whom all share."""
     user = writer if number % 3 == 0 else "ada"
-    return Event(f"{writer}.{number}", "click", user, "s", number, "query", document=f"d{number}")
+    return Event(id=f"{writer}.{number}", kind="click", user=user, session="s", time=number, document=f"d{number}")
 
 
 def write(writer, first, out, count=10**9):

@@ -23,7 +23,7 @@ def left_in_files(folder, word):
 
 
 def stale_copies(path, names):
-    """Names of which the file holds more copies than the same rows need when they are written anew."""
+    """Names of which the file holds more copies than the same rows need when they are rewritten."""
     compact = path.with_name("compact")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -106,8 +106,8 @@ class TestDeletion:
                 users = rng.choices(names, k=rng.randint(50, 200))
                 store.add(
                     [
-                        Event(f"{user}:{rng.getrandbits(60)}", "click", user, f"{user}:1", 1,
-                              f"{user} {'asks ' * rng.randint(0, 60)}", document=f"{user}'s")
+                        Event(id=f"{user}:{rng.getrandbits(60)}", kind="click", user=user, session=f"{user}:1", time=1,
+                              query=f"{user} {'asks ' * rng.randint(0, 60)}", document=f"{user}'s")
                         for user in users
                     ]
                 )  # fmt: skip

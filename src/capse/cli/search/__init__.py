@@ -5,17 +5,22 @@ from __future__ import annotations
 import typer
 
 from capse.cli.lazy import lazy_group
+from capse.registry import Registry
 
-COMMANDS = {
-    "ingest": "Turn a search log into the one form that every command reads.",
-    "simulate": "Write a made-up log with planted interests, to try things on.",
-    "train": "Learn from a log how to rank for each user.",
-    "evaluate": "Rank the lists of a log with a method, beside all that it should be seen with.",
-    "rerank": "Re-rank an engine's results for a user.",
-}
+COMMANDS: Registry[typer.Typer] = Registry(
+    "search command",
+    "capse.search_commands",
+    {
+        "ingest": "capse.cli.search.ingest:app",
+        "simulate": "capse.cli.search.simulate:app",
+        "train": "capse.cli.search.train:app",
+        "evaluate": "capse.cli.search.evaluate:app",
+        "rerank": "capse.cli.search.rerank:app",
+    },
+)
 
 app = typer.Typer(
-    cls=lazy_group(__name__, COMMANDS),
+    cls=lazy_group(COMMANDS),
     help="Personalised search: from a log of clicks to results ranked for each user.",
     no_args_is_help=True,
     add_completion=False,

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
+from capse.cli.output import echo
+from capse.experiments.search.methods import METHODS
+
 if TYPE_CHECKING:
-    from rich.table import Table
+    from capse.search.evaluation.evaluate import SearchEvaluation
+    from capse.search.logs.history import HistoryKind
 
-    from capse.search.evaluation import SearchEvaluation
-    from capse.search.history import HistoryKind
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = typer.Typer(
+    short_help="Rank the lists of a log with a method, beside all that it should be seen with.",
+    rich_markup_mode=None,
+    add_completion=False,
+)
 
 
 @app.command()
 def evaluate(
     log: Annotated[Path, typer.Option(help="An ingested log, or a folder with a log in a known format.")],
-    method: Annotated[str, typer.Option(help="se, ci, pclick, sp, transe, convkb, capse or blend.")],
+    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")],
     run: Annotated[
         Path | None, typer.Option(help="A run of 'capse search train'; without one, the method is trained first.")
     ] = None,
@@ -46,13 +51,11 @@ def evaluate(
     Beside the method stand chance, the engine's order, a scorer that sees the document alone and the same ranker
     without the user, with the significance of each difference (paired t-test).
     """
-    from rich.console import Console
-
-    from capse.cli.display import errors
+    from capse.cli.display import say
     from capse.cli.search.progress import ListProgress
     from capse.experiments.search.choice import Choice
-    from capse.search.controls import leak_control as control
-    from capse.search.evaluation import evaluate
+    from capse.search.evaluation.evaluate import evaluate
+    from capse.search.evaluation.leak_control import leak_control as control
     from capse.search.ingest import open_log
 
     known = _history(history)
@@ -75,52 +78,47 @@ def evaluate(
         if checked.warning:
             content["warnings"] = [*content["warnings"], checked.warning]
     if as_json:
-        typer.echo(json.dumps(content, ensure_ascii=False))
+        echo(json.dumps(content, ensure_ascii=False))
     else:
-        console = Console(highlight=False)
-        console.print(_table(found))
+        _show(found)
         low, high = found.intervals["mrr"]
-        console.print(f"MRR, 95 % bootstrap interval: {low:.4f} to {high:.4f}. {found.seconds:.1f} s.")
+        echo(f"MRR, 95 % bootstrap interval: {low:.4f} to {high:.4f}. {found.seconds:.1f} s.")
         if checked is not None:
-            console.print(f"leak control: MRR {checked.mrr:.4f} on shuffled labels, chance is {checked.chance:.4f}")
+            echo(f"leak control: MRR {checked.mrr:.4f} on shuffled labels, chance is {checked.chance:.4f}")
     for warning in content["warnings"]:
-        errors.print(f"warning: {warning}", markup=False, soft_wrap=True)
+        say(f"warning: {warning}")
 
 
 def _history(text: str) -> HistoryKind:
     from capse.errors import UnknownNameError
-    from capse.search.history import HistoryKind
+    from capse.search.logs.history import HistoryKind
 
-    for kind in get_args(HistoryKind):
-        if text == kind:
-            return kind  # type: ignore[no-any-return]
     kinds = get_args(HistoryKind)
-    raise UnknownNameError("history", text, kinds, f"choose from {', '.join(kinds)}")
+    if text not in kinds:
+        raise UnknownNameError("history", text, kinds, f"choose from {', '.join(kinds)}")
+    return cast("HistoryKind", text)
 
 
-def _table(found: SearchEvaluation) -> Table:
+def _show(found: SearchEvaluation) -> None:
     """The method first, then what it should be seen with, then its users in parts."""
-    from rich.table import Table
+    from capse.cli.display import show_table
 
     title = f"{found.log}, {found.split}: {found.impressions:,} lists with a satisfied click, {found.history} history"
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for column in ("lists", "MRR", "Hits@1", "NDCG@10", "MRR gained", "p"):
-        table.add_column(column, justify="right")
+    columns = {"": "left"} | dict.fromkeys(("lists", "MRR", "Hits@1", "NDCG@10", "MRR gained", "p"), "right")
     rows: dict[str, dict[str, float]] = {found.method: {"impressions": found.impressions, **found.metrics}}
     rows |= {name.replace("_", " "): values for name, values in found.beside.items()}
     rows |= {"users seen before": found.warm, "users not seen": found.cold, "users with a click": found.with_history}
-    for name, values in rows.items():
-        if "mrr" not in values:
-            continue
-        against = found.comparisons.get(name.replace(" ", "_"))
-        table.add_row(
-            name,
-            f"{int(values.get('impressions', found.impressions)):,}",
-            f"{values['mrr']:.4f}",
-            f"{100 * values['hits@1']:.1f}",
-            f"{values['ndcg@10']:.4f}",
-            f"{against.difference:+.4f}" if against else "",
-            f"{against.p_value:.2g}" if against else "",
-        )
-    return table
+    show_table(title, columns, (_cells(found, name, values) for name, values in rows.items() if "mrr" in values))
+
+
+def _cells(found: SearchEvaluation, name: str, values: dict[str, float]) -> list[str]:
+    against = found.comparisons.get(name.replace(" ", "_"))
+    return [
+        name,
+        f"{int(values.get('impressions', found.impressions)):,}",
+        f"{values['mrr']:.4f}",
+        f"{100 * values['hits@1']:.1f}",
+        f"{values['ndcg@10']:.4f}",
+        f"{against.difference:+.4f}" if against else "",
+        f"{against.p_value:.2g}" if against else "",
+    ]

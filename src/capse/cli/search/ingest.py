@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capse.cli.output import echo
+from capse.search.ingest.sources import SOURCES
+
 if TYPE_CHECKING:
     from capse.search.ingest import IngestReport
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = typer.Typer(
+    short_help="Turn a search log into the one form that every command reads.",
+    rich_markup_mode=None,
+    add_completion=False,
+)
 
 
 @app.command()
@@ -22,7 +29,7 @@ def ingest(
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="jsonl, csv, parquet, search17, trec, metarank or git; found out if not given."),
+        typer.Option(help=f"{', '.join(SOURCES)}; found out if not given."),
     ] = None,
     from_git: Annotated[
         Path | None, typer.Option(metavar="REPO", help="Make a log from the commits of this git repository.")
@@ -57,12 +64,12 @@ def ingest(
             settings=settings_of(IngestSettings, "ingest", settings),
             engine=engine,
             format=format,
-            progress=lambda step: typer.echo(step, err=True),
+            progress=lambda step: echo(step, err=True),
         )
     except KeyboardInterrupt:
-        typer.echo("stopped; nothing was written", err=True)
+        echo("stopped; nothing was written", err=True)
         raise typer.Exit(130) from None
-    typer.echo(json.dumps(asdict(report), ensure_ascii=False) if as_json else _as_text(report, out))
+    echo(json.dumps(asdict(report), ensure_ascii=False) if as_json else _as_text(report, out))
 
 
 def _as_text(report: IngestReport, out: Path) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from capse.cli.display import TrainingProgress, errors
+from capse.cli.display import TrainingProgress, say
 
 
 class ListProgress(TrainingProgress):
-    """A bar over all epochs, and a line for each look at the validation split that found something better."""
+    """A bar over all epochs, and a line for each validation that found something better."""
 
     unit = "lists"
 
@@ -17,9 +17,7 @@ class ListProgress(TrainingProgress):
             super().epoch(record)
         elif record["best_epoch"] == record["epoch"]:
             found = record["validation"]
-            errors.print(
+            say(
                 f"epoch {record['epoch']}: loss {record['loss']:.4f}, validation MRR {found['mrr']:.4f}, "
-                f"Hits@1 {100 * found['hits@1']:.1f} % (best so far)",
-                markup=False,
-                soft_wrap=True,
+                f"Hits@1 {100 * found['hits@1']:.1f} % (best so far)"
             )

@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+from capse.cli.output import echo
+
+app = typer.Typer(short_help="Re-rank an engine's results for a user.", rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
@@ -35,13 +37,14 @@ def rerank(
 ) -> None:
     """Re-rank the results of one query, or of all requests in a file.
 
-    A line of --input is {"query", "documents"}, with "user", "session", "time" (seconds), "clicked", all optional. A
-    document is its id, or {"id", "title", "text"}; "clicked" is a list of documents. Clicks are remembered from one
-    line to the next by their user. Where nothing is known of the user or of a document, the engine's order is kept.
+    A line of --input is {"query", "documents"}, with "user", "session", "time" (seconds since 1970, or ISO 8601),
+    "clicked", all optional. A document is its id, or {"id", "title", "text"}; "clicked" is a list of documents. Clicks
+    are remembered from one line to the next by their user. Where nothing is known of the user or of a document, the
+    engine's order is kept.
     """
     from capse.errors import SettingsError
-    from capse.search.requests import Requests
-    from capse.search.reranker import Reranker
+    from capse.search.serving.requests import Requests
+    from capse.search.serving.reranker import Reranker
 
     if (input is None) == (query is None):
         raise SettingsError("neither or both of --query and --input are given", "give one of them")
@@ -50,11 +53,11 @@ def rerank(
     requests = Requests(Reranker.load(run, encoder), explain=explain)
     if input is not None:
         for place, line in _lines(input):
-            typer.echo(json.dumps(requests.answer_line(line, place), ensure_ascii=False))
+            echo(json.dumps(requests.answer_line(line, place), ensure_ascii=False))
         return
     request = {"query": query, "user": user, "documents": _ids(documents or ""), "clicked": _ids(clicked)}
     answer = requests.answer(request, "the command line")
-    typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else _as_text(answer))
+    echo(json.dumps(answer, ensure_ascii=False) if as_json else _as_text(answer))
 
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:

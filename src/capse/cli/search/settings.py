@@ -13,7 +13,7 @@ T = TypeVar("T")
 def settings_of(cls: type[T], section: str, options: Sequence[str] | None) -> T:
     """The settings of one section, the defaults changed by the ``section.key=value`` of ``options``.
 
-    >>> from capse.search.simulate import SimulationSettings
+    >>> from capse.search.logs.simulation import SimulationSettings
     >>> settings_of(SimulationSettings, "simulation", ["simulation.users=3"]).users
     3
     """

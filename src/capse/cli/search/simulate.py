@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+from capse.cli.output import echo
+
+app = typer.Typer(
+    short_help="Write a made-up log with planted interests, to try things on.",
+    rich_markup_mode=None,
+    add_completion=False,
+)
 
 
 @app.command()
@@ -24,7 +30,7 @@ def simulate(
     """
     from capse.cli.search.settings import settings_of
     from capse.runs.atomic import atomic_folder, check_free
-    from capse.search.simulate import SimulationSettings, simulate
+    from capse.search.logs.simulation import SimulationSettings, simulate
 
     chosen = settings_of(SimulationSettings, "simulation", settings)
     check_free(out)
@@ -32,4 +38,4 @@ def simulate(
     with atomic_folder(out) as folder:
         simulated.write_jsonl(folder)
     log = simulated.log
-    typer.echo(f"{out}: {len(log):,} impressions of {len(log.users):,} users, {len(log.documents):,} documents")
+    echo(f"{out}: {len(log):,} impressions of {len(log.users):,} users, {len(log.documents):,} documents")

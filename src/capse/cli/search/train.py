@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+from capse.cli.output import echo
+from capse.experiments.search.methods import METHODS
+
+app = typer.Typer(short_help="Learn from a log how to rank for each user.", rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
@@ -18,7 +21,7 @@ def train(
     recipe: Annotated[str | None, typer.Argument(help="A YAML file or the name of a shipped search recipe.")] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="capse, convkb, transe, sp or blend; its shipped recipe is used if none is given."),
+        typer.Option(help=f"{', '.join(METHODS)}; one that learns, with its shipped recipe if none is given."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -35,47 +38,25 @@ def train(
     ends with the same weights as if nothing had happened.
     """
     from capse.cli.search.progress import ListProgress
-    from capse.experiments.search.fit import fit_search
-    from capse.experiments.search.recipe import load_search_recipe
-    from capse.experiments.search.trees import TREES
+    from capse.experiments.search.methods import trainable
+    from capse.experiments.search.neural_methods import NeuralMethod
     from capse.runs.folder import RunFolder
     from capse.search.ingest import open_log
 
-    if method in TREES:
-        _grow(method, log, out, recipe, settings, resume)
-        return
     run = RunFolder(out)
-    if resume and run.recipe.is_file() and recipe is None and method is None:
-        resolved = load_search_recipe(run.recipe, overrides=settings)
-    else:
-        resolved = load_search_recipe(recipe, method=method, overrides=settings)
+    chosen = NeuralMethod() if method is None else trainable(method)
+    goes_on = resume and method is None and recipe is None and run.recipe.is_file()
+    if goes_on:
+        run.check_inputs()
+    resolved = chosen.resolve(run.recipe if goes_on else recipe, settings or [])
     try:
-        with ListProgress(resolved.training.epochs, resolved.validation.metric) as progress:
-            fit_search(open_log(log), resolved, out=out, resume=resume, listener=progress)
+        with ListProgress(chosen.epochs(resolved), "mrr") as progress:
+            chosen.train(open_log(log), resolved, out=out, resume=resume, listener=progress)
     except KeyboardInterrupt:
         if run.recipe.is_file():
             again = shlex.join(["capse", "search", "train", "--resume", "--log", str(log), "--out", str(out)])
-            typer.echo(f"stopped; continue with: {again}", err=True)
+            echo(f"stopped; continue with: {again}", err=True)
         else:
-            typer.echo("stopped before the training began", err=True)
+            echo("stopped; nothing was written", err=True)
         raise typer.Exit(130) from None
-    typer.echo(str(out))
-
-
-def _grow(method: str, log: Path, out: Path, recipe: str | None, settings: list[str] | None, resume: bool) -> None:
-    from capse.cli.search.progress import ListProgress
-    from capse.errors import SettingsError
-    from capse.experiments.search.choice import Choice
-    from capse.experiments.search.trees import fit_trees, save_trees
-    from capse.runs.atomic import check_free
-    from capse.search.ingest import open_log
-
-    if resume:
-        raise SettingsError(f"--resume is given with --method {method}", "train it anew, with another --out")
-    check_free(out)
-    choice = Choice(method, recipe=recipe, overrides=settings or [])
-    inside = choice.resolved if method == "blend" else None
-    with ListProgress(choice.epochs, "mrr") as progress:
-        trees = fit_trees(open_log(log), method, inside.training.seed if inside else 0, inside, progress)
-    save_trees(trees, out, inside)
-    typer.echo(str(out))
+    echo(str(out))

@@ -1,5 +1,25 @@
 """Every candidate's score, exactly, by compiled loops on all cores.
 
+With two slots of [h, r, t] known, dimension i sees a candidate as one number x, and N filters make of it a function
+F_i(x) ∈ R^d that is linear between breakpoints, one for each filter. Here N = 3, one entry of F_i being drawn:
+
+    F_i(x) |                                   .       piece           0       1       2       3
+           |                              . '          keys         -0.8     0.3     1.1      +∞   its end
+           | ' .                  ______'              anchors      -0.8     0.0     0.3     1.1   nearest to 0
+           |     ' .          . '                      values    F(-0.8)  F(0.0)  F(0.3)  F(1.1)   (d,) each
+           |         ' . .  '                          slopes         s0      s1      s2      s3   (d,) each
+           +----------+-----+----------+-------> x
+                    -0.8   0.3        1.1
+
+A query has such a table for each of its k dimensions: F_i(x) = value + slope·(x − anchor). The candidates' i-th entries
+are sorted once, in tiles of at most 2¹⁵ candidates, so that a tile's sums stay in the cache:
+
+    entries[tile, i]   -2.1  -1.3 | -0.5   0.0   0.2 |  0.4   0.9 |  1.2   3.0     ascending
+    places[tile, i]      7     2  |   0     5     8  |   3     1  |   6     4      whose entry it is
+    piece                     0   |         1        |      2     |      3         one walk over both
+
+Each step of the walk adds one piece's line to one candidate's sum: k·(N + C) steps for C candidates instead of k·N·C.
+
 columns    the candidates' vectors, sorted by column in tiles
 pieces     a query's dimensions as tables over the pieces between their breakpoints
 walk       along columns and pieces together, adding up each candidate's vector
@@ -7,6 +27,9 @@ routing    of the dimensions' votes, to the vector that is scored
 readout    from that vector to the score
 gradient   the same walk for the gradient of those vectors and votes
 sums       over each piece's candidates and, from them, over each filter's
+squash     its factor and the derivative of that
+
+`batch` is apart from these: the scores of single triples with their gradient.
 """
 
 from __future__ import annotations
@@ -25,7 +48,7 @@ from capse.kernels.stage import Gradients, Stage
 
 TILE = 2**15  # most candidates in a tile
 SUMS = 2**17  # floats that their sums may take: with fewer there are more steps over pieces, with more there are misses
-VOTES_ROOM = 2**20  # floats that their votes may take, where each dimension's are kept
+VOTES_FLOATS = 2**20  # floats that their votes may take, where each dimension's are kept
 SMALL = 2**16  # entries that one thread has added up before a second has started
 
 _cache = ColumnCache()
@@ -34,7 +57,8 @@ _cache = ColumnCache()
 def score_candidates(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
     """Scores (B, C) of candidates (C, k) in a slot of [h, r, t]; ``first`` and ``second`` (B, k) fill the other two."""
     first, second = torch.broadcast_tensors(first, second)
-    return _walked(stage, slot, first, second, candidates, KINDS[stage.kind], (len(first), len(candidates)))
+    scores = _walked(stage, slot, first, second, candidates, KINDS[stage.kind], (len(first), len(candidates)))
+    return scores if stage.gamma is None else scores * stage.gamma.detach()
 
 
 def votes(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
@@ -97,7 +121,7 @@ def _columns(stage: Stage, candidates: Tensor, threads: int) -> Columns:
     k, _, d = stage.weights.shape
     width = 1 if d == 1 else -(-d // WIDE) * WIDE
     capsules = -(-k // len(CAPSULES)) * len(CAPSULES)  # k in whole groups of lanes
-    tile = max(1, min(TILE, SUMS // width if stage.routing == 1 else VOTES_ROOM // (capsules * width)))
+    tile = max(1, min(TILE, SUMS // width if stage.routing == 1 else VOTES_FLOATS // (capsules * width)))
     return _cache.columns(candidates, tile, threads)
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from capse.kernels.cpu.loops import cached
 from capse.kernels.cpu.sorting import argsort
+from capse.kernels.frozen import is_frozen
 from capse.kernels.threads import in_threads
-from capse.kernels.unchanged import is_unchanged
 
 ENTRIES = (0,) * 64  # the lanes of a block of entries that are compared with a key at once
 BLOCK = len(ENTRIES)
@@ -73,7 +73,7 @@ class ColumnCache:
     def columns(self, candidates: Tensor, tile: int, threads: int) -> Columns:
         key = id(candidates), candidates.dtype, tile
         kept = self._kept.get(key)
-        if kept is not None and (is_unchanged() or candidates.equal(kept[0])):
+        if kept is not None and (is_frozen() or candidates.equal(kept[0])):
             return kept[1]
         if kept is None:
             weakref.finalize(candidates, self._kept.pop, key, None).atexit = False

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from capse.kernels.cpu.columns import Columns
 from capse.kernels.cpu.loops import aligned, cached, inlined
-from capse.kernels.cpu.pieces import room_for, sort_pieces, tabulate, tabulate_slopes, tabulate_squares
+from capse.kernels.cpu.pieces import piece_buffers, sort_pieces, tabulate, tabulate_slopes, tabulate_squares
 from capse.kernels.cpu.sums import (
     collect,
     collect_squares,
@@ -100,7 +100,7 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
     count, pieces, groups = len(filters.bias), filters.active + 1, (d + len(lanes) - 1) // len(lanes)
     dtype, width = gradient.dtype, groups * len(lanes)
     a, of_a, of_w = np.empty(count), np.empty(count), np.empty(count)
-    room = room_for(count, filters.active, dtype)
+    buffers = piece_buffers(count, filters.active, dtype)
     tables = Tables(
         np.empty(pieces, dtype),
         np.empty(pieces, dtype),
@@ -119,8 +119,8 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
                 _pad(gradient[query], i % given, vectors, width)
             known_part(known.first[query, i], known.second[query, i], filters, a)
             low, high = columns.ranges[i, 0], columns.ranges[i, 1]
-            inside, always = sort_pieces(a, filters.of_candidate, low, high, tables.keys, tables.anchors, room)
-            order, constant = room.order[:inside], room.always[:always]
+            inside, always = sort_pieces(a, filters.of_candidate, low, high, tables.keys, tables.anchors, buffers)
+            order, constant = buffers.order[:inside], buffers.always[:always]
             _tabulate(a, filters, i, order, constant, lanes, epsilon, tables)
             piece_sums[:, : (inside + 1) * 2 * len(lanes)] = 0
             if epsilon is not None:

@@ -31,7 +31,7 @@ from capse.kernels.cpu.loops import inlined
 from capse.kernels.cpu.sorting import argsort
 
 
-class Room(NamedTuple):
+class Buffers(NamedTuple):
     """What sorting the pieces of N filters takes, M of which see the candidate."""
 
     crossings: npt.NDArray[np.floating]  # (M,)
@@ -45,8 +45,8 @@ class Room(NamedTuple):
 
 
 @inlined
-def room_for(count, active, dtype):  # type: ignore[no-untyped-def]
-    return Room(
+def piece_buffers(count, active, dtype):  # type: ignore[no-untyped-def]
+    return Buffers(
         np.empty(active, dtype),
         np.empty(active, dtype),
         np.empty(active, dtype),
@@ -59,14 +59,14 @@ def room_for(count, active, dtype):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sort_pieces(a, w, low, high, keys, anchors, room):  # type: ignore[no-untyped-def]
-    """Fill each piece's key, the last one's being +∞, and anchor, and the room's ``order`` and ``always``.
+def sort_pieces(a, w, low, high, keys, anchors, buffers):  # type: ignore[no-untyped-def]
+    """Fill each piece's key, the last one's being +∞, and anchor, and the buffers's ``order`` and ``always``.
 
     The entries are from ``low`` to ``high``. Returns how many filters of each of the two there are; there is one piece
     more than keys among the entries.
     """
-    active = len(room.order)
-    crossings, unsorted = room.crossings, room.unsorted
+    active = len(buffers.order)
+    crossings, unsorted = buffers.crossings, buffers.unsorted
     for n in range(active):
         exact = -a[n] / w[n]
         crossings[n] = exact
@@ -77,23 +77,23 @@ def sort_pieces(a, w, low, high, keys, anchors, room):  # type: ignore[no-untype
     left, right = keys.dtype.type(-np.inf), keys.dtype.type(np.inf)  # the nearest breakpoints beyond the entries
     for n in range(active):  # stores and sums without branches: on which side a key lies is anyone's guess
         key, crossing = unsorted[n], crossings[n]
-        room.places[inside], room.inside[inside], room.always[always] = n, key, n
+        buffers.places[inside], buffers.inside[inside], buffers.always[always] = n, key, n
         inside += (key > low) & (key <= high)
         always += (key <= low) if w[n] > 0 else (key > high)
         left = max(left, crossing if key <= low else left)
         right = min(right, crossing if key > high else right)
     for n in range(active, len(a)):
-        room.always[always] = n
+        buffers.always[always] = n
         always += a[n] > 0
-    argsort(room.inside[:inside], room.order, room.codes, room.spare)
+    argsort(buffers.inside[:inside], buffers.order, buffers.codes, buffers.spare)
     for piece in range(inside):
-        n = room.places[room.order[piece]]
-        room.order[piece] = n
+        n = buffers.places[buffers.order[piece]]
+        buffers.order[piece] = n
         keys[piece], anchors[piece] = unsorted[n], left
         left = max(left, crossings[n])
     keys[inside], anchors[inside] = np.inf, max(left, min(0.0, right))
     for piece in range(inside - 1, -1, -1):
-        right = min(right, crossings[room.order[piece]])
+        right = min(right, crossings[buffers.order[piece]])
         anchors[piece] = max(anchors[piece], min(0.0, right))
     return inside, always
 

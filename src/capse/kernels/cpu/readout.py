@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from capse.kernels.cpu.lanes import first, load, times, total, widen
 from capse.kernels.cpu.loops import inlined
-from capse.kernels.cpu.routing import room_to_route, route, squash_factor
+from capse.kernels.cpu.routing import route, routing_buffers
+from capse.kernels.cpu.squash import squash_factor
 
 VOTES, LINEAR, LENGTH, PAPER, RELEASED = 0, 1, 2, 3, 4  # VOTES: no score, but the vectors themselves
 KINDS = {"linear": LINEAR, "length": LENGTH, "paper": PAPER, "released": RELEASED}
@@ -36,14 +37,14 @@ def read_out(vectors, k, d, stride, lanes, form, results):  # type: ignore[no-un
         for place in range(len(results) // each):
             _copy(vectors[place * stride :], d, width, results[place * each : (place + 1) * each])
         return
-    room = room_to_route(k if form.routing > 1 else 0, d, width, vectors.dtype)
+    buffers = routing_buffers(k if form.routing > 1 else 0, d, width, vectors.dtype)
     for place in range(len(results)):
         start = place * stride
         if form.kind == LINEAR:
             results[place] = vectors[start]
             continue
         if form.routing > 1:
-            square = route(vectors, start, k, width, lanes, form.routing, form.scale, form.epsilon, room)
+            square = route(vectors, start, k, width, lanes, form.routing, form.scale, form.epsilon, buffers)
         else:
             square = _squared_length(vectors, start, d, lanes) * form.scale * form.scale
         if form.kind == LENGTH:

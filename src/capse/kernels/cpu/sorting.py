@@ -20,7 +20,7 @@ MAX_INT64, MIN_INT64 = np.int64(2**63 - 1), np.int64(-(2**63))
 
 @inlined
 def argsort(numbers, order, codes, spare):  # type: ignore[no-untyped-def]
-    """Fill ``order`` with the places of ``numbers`` in ascending order; ``codes`` and ``spare`` are uint64 room for it.
+    """Fill ``order`` with the places of ``numbers`` in ascending order; ``codes`` and ``spare`` are uint64s for it.
 
     The codes are all that a float32 has; an insertion sort finishes float64.
     """

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from capse.kernels.cpu.lanes import load, plus, store, times, times_plus, total, widen, zeros
 from capse.kernels.cpu.loops import inlined
 from capse.kernels.cpu.sorting import ONE
+from capse.kernels.cpu.squash import squash_factor, squash_slope
 
 RUN = 256  # candidates added up before the sum is put to the others of its piece: a longer sum is less accurate
 
@@ -71,12 +70,11 @@ def collect_squares(entries, ends, anchors, squares, of_squares, sums, of_entrie
 
 @inlined
 def squash_factors(squares, epsilon, factors):  # type: ignore[no-untyped-def]
-    """Squash's ``factors``, ‖u‖² / (1 + ‖u‖²) / √(‖u‖² + ε), and their derivatives in place of the squared lengths."""
+    """Squash's ``factors``, and their derivatives in place of the squared lengths."""
     for entry in range(len(squares)):
         square = squares[entry]
-        rest = 1 / ((1 + square) * math.sqrt(square + epsilon)) if square > 0 else 0.0
-        factors[entry] = square * rest
-        squares[entry] = rest * rest * rest * (1 + square) * (square * (1 - square) / 2 + epsilon)
+        factors[entry] = squash_factor(square, epsilon)
+        squares[entry] = squash_slope(square, epsilon)
 
 
 @inlined

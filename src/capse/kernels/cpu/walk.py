@@ -18,10 +18,11 @@ import numpy.typing as npt
 from capse.kernels.cpu.columns import ENTRIES, Columns
 from capse.kernels.cpu.lanes import count_below, load, plus, prefetch, store, times_plus, zeros
 from capse.kernels.cpu.loops import aligned, cached, inlined
-from capse.kernels.cpu.pieces import room_for, sort_pieces, tabulate, tabulate_squares
+from capse.kernels.cpu.pieces import piece_buffers, sort_pieces, tabulate, tabulate_squares
 from capse.kernels.cpu.readout import Form, read_out
-from capse.kernels.cpu.routing import room_for_votes, squash_factor
+from capse.kernels.cpu.routing import padded_votes
 from capse.kernels.cpu.sorting import ONE
+from capse.kernels.cpu.squash import squash_factor
 from capse.kernels.threads import in_threads
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -100,7 +101,7 @@ def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, fo
     squares = None if squash is None else np.empty((k, pieces, 3))
     tiles, _, size = columns.places.shape
     width = (d + len(lanes) - 1) // len(lanes) * len(lanes)
-    stride = room_for_votes(k, width, lanes) if form.routing > 1 else width
+    stride = padded_votes(k, width, lanes) if form.routing > 1 else width
     vectors = aligned(size * stride, dtype)
     for item in range(share, len(results) * parts, shares):
         query, part = item // parts, item % parts
@@ -121,13 +122,13 @@ def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, fo
 def _tabulate_query(first, second, filters, ranges, lanes, tables, squares):  # type: ignore[no-untyped-def]
     count, d, w, weights = len(filters.bias), filters.d, filters.of_candidate, filters.weights
     a = np.empty(count)
-    room = room_for(count, filters.active, tables.keys.dtype)
+    buffers = piece_buffers(count, filters.active, tables.keys.dtype)
     for i in range(len(first)):
         known_part(first[i], second[i], filters, a)
         keys, anchors = tables.keys[i], tables.anchors[i]
-        inside, always = sort_pieces(a, w, ranges[i, 0], ranges[i, 1], keys, anchors, room)
+        inside, always = sort_pieces(a, w, ranges[i, 0], ranges[i, 1], keys, anchors, buffers)
         tables.counts[i] = inside + 1
-        order, constant = room.order[:inside], room.always[:always]
+        order, constant = buffers.order[:inside], buffers.always[:always]
         if squares is not None:
             tabulate_squares(a, w, order, constant, anchors, squares[i])
         for lane in range(0, d, len(lanes)):
@@ -150,11 +151,11 @@ def _add_dimensions(entries, places, count, tables, squares, d, lanes, epsilon, 
     Or, where ``keep`` is not None, keep each, a ``step`` from that of the dimension before.
     """
     k, pieces = tables.keys.shape
-    room = np.empty(pieces, np.int64)
+    buffers = np.empty(pieces, np.int64)
     factors = None if squares is None else np.empty(count, vectors.dtype)
     for i in range(k):
         upcoming = entries[min(i + 1, k - 1)], places[min(i + 1, k - 1)]
-        ends = room[: tables.counts[i]]
+        ends = buffers[: tables.counts[i]]
         locate(entries[i], count, tables.keys[i, : len(ends)], ends)
         if squares is not None:
             squared_lengths(entries[i], ends, tables.anchors[i], squares[i], factors)

@@ -3,9 +3,8 @@
 tables     queries' dimensions as tables over the pieces between their breakpoints
 lookup     each candidate's piece in every dimension, and its votes
 routing    from the dimensions' votes to the one vector that is scored
+squash     its factor and the derivative of that
 gradient   sums over the candidates that a filter sees, along sorted columns
-
-``normalising`` has nothing to do with these: it is ConvE's batch normalisation.
 
 Sums run in a fixed order, so equal calls give equal bits. With ``TRITON_INTERPRET=1`` it all runs on a CPU, slowly.
 """

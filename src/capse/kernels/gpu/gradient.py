@@ -19,7 +19,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from capse.kernels.gpu.lookup import find_squares, squash_factor
+from capse.kernels.gpu.lookup import find_squares
+from capse.kernels.gpu.squash import squash_factor, squash_slope
 from capse.kernels.gpu.tables import Filters, Tables, answer, chunks, padded, prepare, tabulate
 from capse.kernels.stage import Gradients, Stage
 
@@ -209,9 +210,7 @@ def _add_up_below_keys(  # type: ignore[no-untyped-def]
             vote = tl.sum((tl.load(row, is_lane, 0.0) + slope * y[:, None]) * g, 1)
             square, of_x = find_squares(coefficients, piece, y.to(tl.float64))
             f = squash_factor(square, EPSILON)
-            # f' = f (1 / (‖u‖² (1 + ‖u‖²)) − 1 / (2 (‖u‖² + ε))); at 0 no filter is on, and nothing is passed on.
-            square = tl.where(square > 0, square, 1.0)
-            s = f * (1 / (square * (1 + square)) - 0.5 / (square + tl.full([], EPSILON, tl.float64))) * vote
+            s = squash_slope(square, EPSILON) * vote
             xs = x * s
             xxs = x * xs
             g *= f.to(g.dtype)[:, None]

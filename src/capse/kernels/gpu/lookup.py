@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from capse.kernels.gpu.squash import squash_factor
 from capse.kernels.gpu.tables import chunks, padded, prepare, tabulate
 from capse.kernels.stage import Stage
 
@@ -56,14 +57,6 @@ def find_squares(squares, piece, y):  # type: ignore[no-untyped-def]
     """‖u‖² at y beyond the anchors of pieces, and its derivative."""
     c0, c1, c2 = tl.load(squares + piece * 3), tl.load(squares + piece * 3 + 1), tl.load(squares + piece * 3 + 2)
     return tl.maximum(c0 + y * (c1 + y * c2), 0.0), c1 + 2 * y * c2
-
-
-@triton.jit
-def squash_factor(square, EPSILON: tl.constexpr):  # type: ignore[no-untyped-def]
-    """What squash multiplies a vector of this squared length by: ‖s‖² / (1 + ‖s‖²) / √(‖s‖² + ε), and 0 at 0."""
-    epsilon = tl.full([], EPSILON, square.dtype)
-    factor = square / ((1 + square) * tl.sqrt(square + epsilon))
-    return tl.where(square > 0, factor, 0.0)
 
 
 @triton.jit

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from capse.kernels.gpu.lookup import squash_factor
+from capse.kernels.gpu.squash import squash_factor
 from capse.kernels.reference import route as plain_route
 from capse.kernels.stage import Stage
 

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from capse.kernels.stage import Stage
 
-ROOM = 2**31  # bytes that the tables of the queries in hand may take
+TABLE_BYTES = 2**31  # bytes that the tables of the queries in hand may take
 GROUP = 4  # lanes that a program adds up
 BLOCK = 2048  # pieces times lanes that it adds up at a time
 SHARE = 512  # those of a warp: with more there are too few registers
@@ -60,7 +60,7 @@ def chunks(filters: Filters, queries: int, more: int = 0) -> Iterator[slice]:
     """Queries whose tables, and ``more`` bytes for each, fit in the room at a time."""
     k, count, d = filters.weights.shape
     piece = 2 * padded(d) * filters.weights.element_size() + 80
-    size = max(1, ROOM // (k * (count + 1) * piece + more))
+    size = max(1, TABLE_BYTES // (k * (count + 1) * piece + more))
     for start in range(0, queries, size):
         yield slice(start, min(start + size, queries))
 

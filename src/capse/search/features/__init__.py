@@ -1,7 +1,7 @@
 """The features of SP (Bennett et al. 2012; Vu et al. 2015), in groups that can be left out.
 
     rank        the engine's rank
-    text        how query and document match, words only (`capse.search.text_match`)
+    text        how query and document match, words only (`capse.search.features.text_match`)
     document    the document alone: its shape, and how often and how lately anyone clicked it and its neighbours
     aggregate   everyone's clicks on the document for this query, parts of it, and queries like it
     history     this user's and this session's clicks on the document and on documents like it
@@ -14,19 +14,20 @@ or after an impression's cutoff can change its features; nothing depends on the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from capse.arrays import Float64s, Int64s
 from capse.errors import UnknownNameError
-from capse.search.feature_table import FeatureTable, Float64s, below_best
 from capse.search.features.context import context_columns
 from capse.search.features.earlier import KnownClicks
-from capse.search.features.profile import Profiles, profile_columns
+from capse.search.features.feature_table import FeatureTable, below_best
+from capse.search.features.profile_match import Profiles, profile_columns
+from capse.search.features.query_pairs import QueryPairs
 from capse.search.features.scopes import EVERYONE, SESSION, USER, ScopedClicks
-from capse.search.log import Int64s, SearchLog
-from capse.search.queries import QueryPairs
-from capse.search.text_match import TextMatch
+from capse.search.features.text_match import TextMatch
+from capse.search.logs.search_log import SearchLog
 
 GROUPS = ("rank", "text", "document", "aggregate", "history", "profile", "context")
 WITHOUT_USER = ("rank", "text", "document", "aggregate")
@@ -65,31 +66,34 @@ def build_features(
     text = text or TextMatch(log.documents)
     clicks, queries = KnownClicks.of(log, cutoffs), QueryPairs(log.queries, text)
     session, user, everyone = (ScopedClicks(scope, clicks, rows, text) for scope in (SESSION, USER, EVERYONE))
+    columns_of: dict[str, Callable[[], dict[str, Float64s]]] = {
+        "rank": lambda: {"position": log.position[rows].astype(np.float64)},
+        "text": lambda: _columns(text.features(log, impressions)),
+        "document": lambda: (
+            text.shapes(log.document[rows])
+            | _named("everyone", everyone.on_document() | everyone.in_places() | everyone.rates())
+        ),
+        "aggregate": lambda: _named("everyone", everyone.for_query(queries)),
+        "history": lambda: _history(session, queries) | _history(user, queries),
+        "profile": lambda: profile_columns(log, rows, profiles) if profiles is not None else {},
+        "context": lambda: context_columns(log, rows, session, user),
+    }
     tables = []
     for group in groups:
-        columns: dict[str, Float64s] = {}
-        if group == "rank":
-            columns = {"position": log.position[rows].astype(np.float64)}
-        elif group == "text":
-            table = text.features(log, impressions)
-            columns = dict(zip(table.names, table.values.T.astype(np.float64), strict=True))
-        elif group == "document":
-            found = everyone.on_document() | everyone.in_places() | everyone.rates()
-            columns = text.shapes(log.document[rows]) | _named("everyone", found)
-        elif group == "aggregate":
-            columns = _named("everyone", everyone.for_query(queries))
-        elif group == "history":
-            for scoped in (session, user):
-                found = scoped.on_document() | scoped.for_query(queries) | scoped.in_places() | scoped.likeness(queries)
-                columns |= _named(scoped.scope.name, found)
-        elif group == "profile" and profiles is not None:
-            columns = profile_columns(log, rows, profiles)
-        elif group == "context":
-            columns = context_columns(log, rows, session, user)
+        columns = columns_of[group]()
         for name in COMPARED.get(group, ()):
             columns[f"{name}.below_best"] = below_best(columns[name], lengths)
         tables.append(FeatureTable.of(_named(group, columns), len(rows)))
     return FeatureTable.beside(tables)
+
+
+def _columns(table: FeatureTable) -> dict[str, Float64s]:
+    return dict(zip(table.names, table.values.T.astype(np.float64), strict=True))
+
+
+def _history(scoped: ScopedClicks, queries: QueryPairs) -> dict[str, Float64s]:
+    found = scoped.on_document() | scoped.for_query(queries) | scoped.in_places() | scoped.likeness(queries)
+    return _named(scoped.scope.name, found)
 
 
 def _named(prefix: str, columns: dict[str, Float64s]) -> dict[str, Float64s]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from capse.search.feature_table import Float64s
+from capse.arrays import Float64s, Int64s
 from capse.search.features.earlier import Earlier, joined
+from capse.search.features.query_pairs import query_codes
 from capse.search.features.scopes import ScopedClicks
-from capse.search.log import Int64s, SearchLog
-from capse.search.queries import query_codes
+from capse.search.logs.search_log import SearchLog
 
 
 def context_columns(log: SearchLog, rows: Int64s, session: ScopedClicks, user: ScopedClicks) -> dict[str, Float64s]:

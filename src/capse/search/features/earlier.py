@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from capse.search.feature_table import Float64s
-from capse.search.history import Clicks
-from capse.search.log import Int64s, SearchLog
+from capse.arrays import Float64s, Int64s
+from capse.search.logs.history import Clicks
+from capse.search.logs.search_log import SearchLog
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from functools import cached_property
 
 import numpy as np
 
-from capse.search.feature_table import Float64s
+from capse.arrays import Float64s, Int64s
 from capse.search.features.earlier import Earlier, KnownClicks, Pairs, joined
-from capse.search.log import Int64s
-from capse.search.queries import QueryPairs
-from capse.search.sparse import codes, paired
-from capse.search.text_match import TextMatch
-from capse.search.titles import extension, folder, leaf, site
+from capse.search.features.query_pairs import QueryPairs
+from capse.search.features.text_match import TextMatch
+from capse.search.logs.titles import extension, folder, leaf, site
+from capse.search.times import SECOND
+from capse.search.vectors.sparse_rows import codes, paired
 
 Columns = dict[str, Float64s]
 PLACES = {"site": site, "folder": folder, "leaf": leaf, "extension": extension}
@@ -51,7 +51,7 @@ class ScopedClicks:
         """How often and how lately this document was clicked."""
         pairs, back = self._same_document
         log, times = self.clicks.log, self.clicks.time
-        age = np.maximum(log.time[log.impression[self.rows[pairs.asked]]] - times[pairs.found], 0) / 1e6
+        age = np.maximum(log.time[log.impression[self.rows[pairs.asked]]] - times[pairs.found], 0) / SECOND
         return {
             "clicks": pairs.total(np.ones(len(back))),
             "decayed_clicks": pairs.total(self.scope.decay**back),

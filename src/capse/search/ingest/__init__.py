@@ -1,4 +1,4 @@
-"""From a log in any known format to the folder that ``capse.search.log`` reads.
+"""From a log in any known format to the folder that ``capse.search.logs.search_log`` reads.
 
 A source stages the log (``staging``), the pipeline (``pipeline``) finds sessions and satisfied clicks and sets broken
 rows aside, and the result is written whole or not at all.
@@ -21,11 +21,11 @@ from capse.errors import DataError
 from capse.runs.atomic import atomic_folder, check_free, write_json
 from capse.search.ingest.engines import ENGINES, open_engine
 from capse.search.ingest.settings import IngestSettings
-from capse.search.ingest.sources import FORMATS, detect, source_of
+from capse.search.ingest.sources import SOURCES, detect
 from capse.search.ingest.staging import Staging
-from capse.search.log import FORMAT, SPLITS, SearchLog
+from capse.search.logs.search_log import FORMAT, SPLITS, SearchLog
 
-__all__ = ["ENGINES", "FORMATS", "IngestReport", "IngestSettings", "ingest", "open_log"]
+__all__ = ["ENGINES", "SOURCES", "IngestReport", "IngestSettings", "ingest", "open_log"]
 
 Progress = Callable[[str], None]
 
@@ -64,7 +64,7 @@ def ingest(
     check_free(out)
     paths = [Path(path) for path in ([source] if isinstance(source, (str, Path)) else source)]
     name = detect(paths) if format is None else format
-    reader = source_of(name)
+    log_source = SOURCES[name]
     with atomic_folder(out) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
@@ -76,7 +76,7 @@ def ingest(
             staged = scratch / "staged"
             staged.mkdir()
             with Staging(staged) as staging:
-                reader.stage(paths, staging)
+                log_source.stage(paths, staging)
             ingested = run(running, staging, settings, progress)
             progress("writing")
             write_tables(folder, running, ingested, staging)

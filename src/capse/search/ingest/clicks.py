@@ -7,22 +7,21 @@ from typing import Any
 import ibis
 from ibis import _
 
-from capse.search.ingest.lists import COPY, KEPT, absent, time_fate
 from capse.search.ingest.settings import IngestSettings
+from capse.search.ingest.shown_lists import COPY, KEPT, absent, time_outcomes
+from capse.search.times import SECOND
 
-_SECOND = 1_000_000  # microseconds
 
-
-def clicks_of(staged: Any, heads: Any, rows: Any, settings: IngestSettings) -> Any:
-    """One row per distinct click: its columns, ``copies``, ``key`` of its impression, ``at`` (its time) and ``fate``.
+def clicks_of(staged: Any, headers: Any, rows: Any, settings: IngestSettings) -> Any:
+    """One row per distinct click: its columns, ``copies``, ``key`` of its impression, ``at`` (its time), ``outcome``.
 
     A click without a time is taken to happen with its impression.
     """
     clicks = staged.group_by(list(staged.columns)).agg(copies=_.count())
-    usable = heads.filter(heads.fate.isnull()).select("impression", "key", shown_at="time")
-    listed = rows.filter(rows.fate.isnull()).select("key", "document", listed=True)
-    known = heads.select("impression").distinct().mutate(known=True)
-    lost = rows.filter(rows.fate.notnull() & (rows.fate != COPY)).join(heads, "key")
+    usable = headers.filter(headers.outcome.isnull()).select("impression", "key", shown_at="time")
+    listed = rows.filter(rows.outcome.isnull()).select("key", "document", listed=True)
+    known = headers.select("impression").distinct().mutate(known=True)
+    lost = rows.filter(rows.outcome.notnull() & (rows.outcome != COPY)).join(headers, "key")
     lost = lost.select("impression", "document").distinct().mutate(lost=True)
 
     clicks = _beside(clicks, known, ["impression"])
@@ -33,10 +32,10 @@ def clicks_of(staged: Any, heads: Any, rows: Any, settings: IngestSettings) -> A
     order = [clicks.impression.fill_null(""), clicks.document.fill_null(""), clicks.time.fill_null(0)]
     order.append(clicks.dwell.fill_null(-1.0))
     again = ibis.row_number().over(ibis.window(group_by=events, order_by=order))
-    fate = ibis.cases(
+    outcome = ibis.cases(
         (absent(clicks.impression), "click without an impression"),
         (absent(clicks.document), "click without a document"),
-        *time_fate(clicks.time, settings),
+        *time_outcomes(clicks.time, settings),
         (clicks.dwell < 0, "negative dwell"),
         (clicks.event.notnull() & (again > 0), "event id of another click"),
         (clicks.known.isnull(), "click for an unknown impression"),
@@ -44,12 +43,14 @@ def clicks_of(staged: Any, heads: Any, rows: Any, settings: IngestSettings) -> A
         (clicks.listed.isnull(), "click on a document that was not shown"),
         (clicks.time < clicks.shown_at, "click before its impression"),
         (
-            clicks.time - clicks.shown_at > int(settings.click_within_seconds * _SECOND),
+            clicks.time - clicks.shown_at > int(settings.click_within_seconds * SECOND),
             "click long after its impression",
         ),
         else_=KEPT,
     )
-    return clicks.select(*staged.columns, "copies", "key", at=ibis.coalesce(clicks.time, clicks.shown_at), fate=fate)
+    return clicks.select(
+        *staged.columns, "copies", "key", at=ibis.coalesce(clicks.time, clicks.shown_at), outcome=outcome
+    )
 
 
 def _beside(left: Any, right: Any, on: list[str]) -> Any:
@@ -58,15 +59,15 @@ def _beside(left: Any, right: Any, on: list[str]) -> Any:
     return joined.select(*left.columns, *(name for name in right.columns if name not in on))
 
 
-def impressions_of(heads: Any, rows: Any, clicks: Any, settings: IngestSettings) -> Any:
+def impressions_of(headers: Any, rows: Any, clicks: Any, settings: IngestSettings) -> Any:
     """The kept impressions, with ``number`` (from 0, in time) and ``session``; ``named``: the log named that one.
 
     Where the log names no session, one ends when the user neither asked nor clicked for ``gap_seconds``. A session's
     name that several users share stands for one session of each.
     """
-    shown = rows.filter(rows.fate.isnull()).select("key").distinct()
-    impressions = heads.filter(heads.fate.isnull()).semi_join(shown, "key")
-    clicked = clicks.filter(clicks.fate.isnull()).group_by("key").agg(last=_.at.max())
+    shown = rows.filter(rows.outcome.isnull()).select("key").distinct()
+    impressions = headers.filter(headers.outcome.isnull()).semi_join(shown, "key")
+    clicked = clicks.filter(clicks.outcome.isnull()).group_by("key").agg(last=_.at.max())
     impressions = _beside(impressions, clicked, ["key"])
     impressions = impressions.select(
         "key",
@@ -94,7 +95,7 @@ def _cut(impressions: Any, gap_seconds: float) -> Any:
     open_ = impressions.filter(absent(impressions.session))
     earlier = ibis.window(group_by="user", order_by="key", preceding=(None, 1))
     silence = open_.mutate(silence=open_.time - open_.last.max().over(earlier))
-    begins = silence.mutate(begins=(silence.silence.fill_null(0) > int(gap_seconds * _SECOND)).cast("int64"))
+    begins = silence.mutate(begins=(silence.silence.fill_null(0) > int(gap_seconds * SECOND)).cast("int64"))
     number = begins.begins.sum().over(ibis.cumulative_window(group_by="user", order_by="key")) + 1
     return _with_session(begins, begins.user + "#" + number.cast("string"))
 
@@ -111,7 +112,7 @@ def judged(clicks: Any, impressions: Any, settings: IngestSettings, with_dwell: 
     ``with_dwell`` says whether the log knows how long people stayed. Of clicks at the same last moment of a session all
     are its last.
     """
-    kept = clicks.filter(clicks.fate.isnull())
+    kept = clicks.filter(clicks.outcome.isnull())
     places = impressions.select("key", "number", "session")
     kept = kept.join(places, "key").select("number", "session", "document", "at", "time", "dwell", "event")
     if settings.infer_dwell:
@@ -144,6 +145,6 @@ def _inferred(clicks: Any, impressions: Any) -> Any:
     order = [events.at, events.is_click, events.number, events.document]
     order += [events.dwell.fill_null(-1.0), events.event.fill_null("")]
     following = events.at.lead().over(ibis.window(group_by=events.session, order_by=order))
-    events = events.mutate(dwell=ibis.coalesce(events.dwell, (following - events.at) / _SECOND))
+    events = events.mutate(dwell=ibis.coalesce(events.dwell, (following - events.at) / SECOND))
     timed = events.filter(events.is_click == 1).select(*clicks.columns)
     return timed.union(clicks.filter(clicks.time.isnull()))

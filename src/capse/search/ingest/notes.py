@@ -9,8 +9,7 @@ from ibis import _
 
 from capse.search.ingest.engines import Engine
 from capse.search.ingest.settings import IngestSettings
-
-_DAY = 86_400_000_000  # microseconds
+from capse.search.times import DAY
 
 
 def notes_of(
@@ -34,7 +33,7 @@ def notes_of(
         )
     if counts["named"]:
         spans = impressions.filter(impressions.named).group_by("session").agg(span=_.time.max() - _.time.min())
-        if long := engine.values(spans, long=(spans.span > _DAY).sum())["long"]:
+        if long := engine.values(spans, long=(spans.span > DAY).sum())["long"]:
             notes.append(f"{long:,} of the log's own sessions last longer than a day: did a clock jump?")
     if counts["clicked"]:
         notes.append(_satisfaction(counts, settings, with_dwell))

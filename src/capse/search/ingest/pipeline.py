@@ -15,9 +15,9 @@ from ibis import _
 
 from capse.search.ingest.clicks import clicks_of, impressions_of, judged
 from capse.search.ingest.engines import Engine
-from capse.search.ingest.lists import COPY, HEAD, SPLIT_NAMES, documents_of, heads_of, rows_of
 from capse.search.ingest.notes import notes_of
 from capse.search.ingest.settings import IngestSettings
+from capse.search.ingest.shown_lists import COPY, HEADER, SPLIT_NAMES, documents_of, headers_of, rows_of
 from capse.search.ingest.staging import SCHEMAS, Staging
 
 
@@ -28,7 +28,7 @@ class Ingested:
     impressions: Any
     results: Any
     documents: Any
-    quarantine: dict[str, Any]  # staged columns and ``fate`` of what was not kept, by table
+    quarantine: dict[str, Any]  # staged columns and ``outcome`` of what was not kept, by table
     counts: dict[str, dict[str, int]]  # table: {staged, kept, collapsed, quarantined}
     quarantined: dict[str, int]  # by reason
     notes: list[str]
@@ -44,22 +44,22 @@ def run(engine: Engine, staging: Staging, settings: IngestSettings, progress: Ca
     with_splits = bool(found["splits"])
 
     progress("finding the lists")
-    heads = engine.store(heads_of(results, settings, with_splits), "heads")
-    from_zero = 2 * (found["at_zero"] or 0) > engine.values(heads, count=heads.count())["count"]
-    rows = engine.store(rows_of(results, heads, settings, first_position=0 if from_zero else 1), "rows")
+    headers = engine.store(headers_of(results, settings, with_splits), "headers")
+    from_zero = 2 * (found["at_zero"] or 0) > engine.values(headers, count=headers.count())["count"]
+    rows = engine.store(rows_of(results, headers, settings, first_position=0 if from_zero else 1), "rows")
     progress("joining the clicks")
-    clicks = engine.store(clicks_of(staged, heads, rows, settings), "clicks")
+    clicks = engine.store(clicks_of(staged, headers, rows, settings), "clicks")
     progress("cutting sessions")
-    impressions = engine.store(impressions_of(heads, rows, clicks, settings), "impressions")
+    impressions = engine.store(impressions_of(headers, rows, clicks, settings), "impressions")
     satisfied = engine.store(judged(clicks, impressions, settings, with_dwell), "satisfied")
     progress("describing documents")
     documents = engine.store(documents_of(described), "documents")
     bare = engine.store(_undescribed(rows, documents), "undescribed")
 
-    fates = {
-        "results": _fates(engine, rows.mutate(copies=1)),
-        "clicks": _fates(engine, clicks),
-        "documents": _fates(engine, documents),
+    outcomes = {
+        "results": _outcomes(engine, rows.mutate(copies=1)),
+        "clicks": _outcomes(engine, clicks),
+        "documents": _outcomes(engine, documents),
     }
     counts = engine.values(impressions, impressions=impressions.count(), named=impressions.named.sum())
     counts |= engine.values(satisfied, clicked=satisfied.count(), no_dwell=satisfied.dwell.isnull().sum())
@@ -76,34 +76,36 @@ def run(engine: Engine, staging: Staging, settings: IngestSettings, progress: Ca
         impressions=_with_splits(impressions, with_splits, counts["impressions"], settings),
         results=_results(rows, impressions, satisfied),
         documents=_documents(documents, bare),
-        quarantine=_quarantine(heads, rows, clicks, documents),
-        counts={table: _summed(found) for table, found in fates.items()},
-        quarantined=_reasons(_fates(engine, rejects.mutate(fate=rejects.reason, copies=1)), *fates.values()),
+        quarantine=_quarantine(headers, rows, clicks, documents),
+        counts={table: _summed(found) for table, found in outcomes.items()},
+        quarantined=_reasons(_outcomes(engine, rejects.mutate(outcome=rejects.reason, copies=1)), *outcomes.values()),
         notes=notes,
     )
 
 
-def _fates(engine: Engine, table: Any) -> dict[str, int]:
+def _outcomes(engine: Engine, table: Any) -> dict[str, int]:
     """How many staged rows were kept (""), collapsed (COPY) and quarantined (by reason)."""
-    found = table.group_by(fate=table.fate.fill_null("")).agg(rows=_.copies.sum(), distinct=_.count()).to_pyarrow()
+    found = (
+        table.group_by(outcome=table.outcome.fill_null("")).agg(rows=_.copies.sum(), distinct=_.count()).to_pyarrow()
+    )
     counts: dict[str, int] = {}
     for row in found.to_pylist():
         collapsed = row["rows"] - row["distinct"]
         if collapsed:
             counts[COPY] = counts.get(COPY, 0) + collapsed
-        counts[row["fate"]] = counts.get(row["fate"], 0) + row["distinct"]
+        counts[row["outcome"]] = counts.get(row["outcome"], 0) + row["distinct"]
     return counts
 
 
-def _summed(fates: dict[str, int]) -> dict[str, int]:
-    staged, kept, collapsed = sum(fates.values()), fates.get("", 0), fates.get(COPY, 0)
+def _summed(outcomes: dict[str, int]) -> dict[str, int]:
+    staged, kept, collapsed = sum(outcomes.values()), outcomes.get("", 0), outcomes.get(COPY, 0)
     return {"staged": staged, "kept": kept, "collapsed": collapsed, "quarantined": staged - kept - collapsed}
 
 
 def _reasons(*found: dict[str, int]) -> dict[str, int]:
     """How many rows of all tables were quarantined for each reason."""
-    reasons = sorted({reason for fates in found for reason in fates} - {"", COPY})
-    return {reason: sum(fates.get(reason, 0) for fates in found) for reason in reasons}
+    reasons = sorted({reason for outcomes in found for reason in outcomes} - {"", COPY})
+    return {reason: sum(outcomes.get(reason, 0) for outcomes in found) for reason in reasons}
 
 
 def _with_splits(impressions: Any, given: bool, count: int, settings: IngestSettings) -> Any:
@@ -122,7 +124,7 @@ def _with_splits(impressions: Any, given: bool, count: int, settings: IngestSett
 
 def _results(rows: Any, impressions: Any, satisfied: Any) -> Any:
     """The kept results in order, with what was clicked."""
-    kept = rows.filter(rows.fate.isnull()).join(impressions.select("key", "number"), "key")
+    kept = rows.filter(rows.outcome.isnull()).join(impressions.select("key", "number"), "key")
     kept = kept.select("number", "position", "document")
     joined = kept.left_join(satisfied, ["number", "document"])
     return joined.select(
@@ -137,23 +139,23 @@ def _results(rows: Any, impressions: Any, satisfied: Any) -> Any:
 
 
 def _undescribed(rows: Any, documents: Any) -> Any:
-    shown = rows.filter(rows.fate.isnull()).select("document").distinct()
-    return shown.anti_join(documents.filter(documents.fate.isnull()), "document")
+    shown = rows.filter(rows.outcome.isnull()).select("document").distinct()
+    return shown.anti_join(documents.filter(documents.outcome.isnull()), "document")
 
 
 def _documents(documents: Any, undescribed: Any) -> Any:
-    described = documents.filter(documents.fate.isnull()).select("document", "title", "text", "terms")
+    described = documents.filter(documents.outcome.isnull()).select("document", "title", "text", "terms")
     bare = undescribed.select("document", **{name: ibis.null("string") for name in ("title", "text", "terms")})
     return described.union(bare).order_by("document")
 
 
-def _quarantine(heads: Any, rows: Any, clicks: Any, documents: Any) -> dict[str, Any]:
-    lost = rows.filter(rows.fate.notnull() & (rows.fate != COPY))
-    lost = lost.join(heads.select("key", *HEAD), "key").select(*SCHEMAS["results"].names, "fate")
+def _quarantine(headers: Any, rows: Any, clicks: Any, documents: Any) -> dict[str, Any]:
+    lost = rows.filter(rows.outcome.notnull() & (rows.outcome != COPY))
+    lost = lost.join(headers.select("key", *HEADER), "key").select(*SCHEMAS["results"].names, "outcome")
     dropped = {
         "results": lost,
-        "clicks": clicks.filter(clicks.fate.notnull()).select(*SCHEMAS["clicks"].names, "fate"),
-        "documents": documents.filter(documents.fate.notnull()).select(*SCHEMAS["documents"].names, "fate"),
+        "clicks": clicks.filter(clicks.outcome.notnull()).select(*SCHEMAS["clicks"].names, "outcome"),
+        "documents": documents.filter(documents.outcome.notnull()).select(*SCHEMAS["documents"].names, "outcome"),
     }
     return {
         name: table.order_by([_filled(table[column]) for column in table.columns]) for name, table in dropped.items()

@@ -8,9 +8,7 @@ from typing import Literal
 
 from capse.errors import SettingsError
 from capse.runs.settings import check_choices
-from capse.search.ingest.times import parse_time
-
-_DAY = 86_400_000_000  # microseconds
+from capse.search.times import DAY, log_time
 
 
 @dataclass(frozen=True)
@@ -58,10 +56,10 @@ class IngestSettings:
         if self.memory_gib == 0:
             raise SettingsError("memory_gib is 0", "write 1 or more, as much as can be spared")
         for name in ("earliest", "latest"):
-            if getattr(self, name) is not None and parse_time(getattr(self, name)) is None:
+            if getattr(self, name) is not None and log_time(getattr(self, name)) is None:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}", "write a date such as 2024-05-01")
 
     def bounds(self) -> tuple[int, int]:
         """The earliest and the latest time that is believed, in microseconds."""
-        earliest, latest = parse_time(self.earliest), parse_time(self.latest)
-        return earliest or 0, time.time_ns() // 1000 + _DAY if latest is None else latest
+        earliest, latest = log_time(self.earliest), log_time(self.latest)
+        return earliest or 0, time.time_ns() // 1000 + DAY if latest is None else latest

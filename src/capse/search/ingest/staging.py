@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -57,22 +57,6 @@ SCHEMAS: dict[TableName, pa.Schema] = {
 }
 
 _ROWS_AT_ONCE = 100_000
-
-
-class Source(Protocol):
-    """A format of logs: a module of ``capse.search.ingest.sources`` with these two functions.
-
-    ``paths`` are the files and folders that the user named. ``stage`` raises a DataError for a file that cannot be
-    read at all; a row that cannot be read is rejected.
-    """
-
-    def suits(self, paths: Sequence[Path]) -> bool:
-        """Whether these look like this format; cheap, and never an error."""
-        ...
-
-    def stage(self, paths: Sequence[Path], staging: Staging) -> None:
-        """Bring the log into the staged form."""
-        ...
 
 
 class Staging:

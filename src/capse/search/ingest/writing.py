@@ -11,11 +11,12 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from capse.search import documents as documents_module
 from capse.search.ingest.engines import Engine
 from capse.search.ingest.pipeline import Ingested
 from capse.search.ingest.staging import Staging
-from capse.search.log import IMPRESSIONS, RESULTS
+from capse.search.logs import documents as documents_module
+from capse.search.logs.search_log import IMPRESSIONS, RESULTS
+from capse.search.times import to_seconds
 
 
 def write_tables(folder: Path, engine: Engine, ingested: Ingested, staging: Staging) -> None:
@@ -32,7 +33,7 @@ def write_tables(folder: Path, engine: Engine, ingested: Ingested, staging: Stag
                 _lines(file, "source", batch, "reason")
         for table, rows in ingested.quarantine.items():
             for batch in engine.batches(rows, f"quarantine_{table}"):
-                _lines(file, table, batch, "fate")
+                _lines(file, table, batch, "outcome")
 
 
 def _write(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
@@ -52,8 +53,10 @@ def _with_terms(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _lines(file: IO[str], table: str, batch: pa.RecordBatch, reason: str) -> None:
-    """One line per row: the reason, the table, and the row's values that are not null; times in microseconds."""
+    """One line per row: the reason, the table, and the row's values that are not null; times in seconds."""
     for row in batch.to_pylist():
         line: dict[str, Any] = {"reason": row.pop(reason), "table": table}
         line |= {name: value for name, value in row.items() if value is not None}
+        if "time" in line:
+            line["time"] = to_seconds(line["time"])
         file.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -128,8 +128,9 @@ function ask(entity) {
     find: async (text, signal) => {
       const found = await api.relations(text, 100, signal);
       return found.relations.map((row) => {
-        const name = readable(row.name);
-        return { id: row.relation, name, note: name !== row.relation ? row.relation : row.match === "similar" ? "similar" : null };
+        const words = readable(row.name);
+        const note = words !== row.relation ? row.relation : row.match === "similar" ? "similar" : null;
+        return { id: row.relation, name: words, note };
       });
     },
     choose: (row) => change({ relation: row.id }),

@@ -63,12 +63,12 @@ export function person({ user, query, list, session }) {
 
   const open = (document) =>
     act(async () => {
-      const time = Date.now() * 1000;
+      const time = Date.now() / 1000;
       const click = { id: randomId("click"), kind: "click", user, session, time, query, document: document.id };
       if (document.text) click.text = document.text;
       const documents = ranked.map((one) => one.document);
-      const list = { id: impression, kind: "impression", user, session, time, query, documents };
-      await api.events(opened.size ? [click] : [list, click]);
+      const shown = { id: impression, kind: "impression", user, session, time, query, documents };
+      await api.events(opened.size ? [click] : [shown, click]);
       opened.add(document.id);
     }, "Stored.").then(() => items.querySelector(`[data-id="${CSS.escape(document.id)}"]`)?.focus());
 

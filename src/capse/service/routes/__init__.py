@@ -1,15 +1,1 @@
-"""One file per resource."""
-
-from capse.service.routes import events, explain, names, operation, predict, rerank, samples, score, users
-
-ROUTERS = [
-    operation.router,
-    names.router,
-    predict.router,
-    score.router,
-    explain.router,
-    rerank.router,
-    samples.router,
-    events.router,
-    users.router,
-]
+"""Our endpoints: one file per resource, registered in `capse.service.endpoints`."""

@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Body, Request
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Field, Tag
 
-from capse.search.reranker import ShownDocument
+from capse.search.serving.reranker import ShownDocument
+from capse.service.fields import Time, one_or_many
 from capse.service.guard import GuardedRoute, needs, require_user
-from capse.service.routes.rerank import Id, Microseconds
-from capse.service.settings import MAX_DOCUMENT, MAX_EVENTS, MAX_ID, MAX_SHOWN, MAX_TEXT
+from capse.service.limits import MAX_DOCUMENT, MAX_EVENTS, MAX_TEXT
 from capse.service.state import service_of
 from capse.service.store import Event, Outcome
 
 router = APIRouter(prefix="/v1", tags=["search"], route_class=GuardedRoute)
 
 
-class SentEvent(BaseModel):
+class SentEvent(Event):
     """What was shown, what was clicked, or how long a click lasted. Sent again, the same event changes nothing."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    id: Id = Field(description="The sender's, unique among all events", examples=["e2"])
-    kind: Literal["impression", "click", "dwell"] = Field(examples=["click"])
-    user: Id = Field(examples=["ada"])
-    session: str = Field("", max_length=MAX_ID, examples=["s1"])
-    time: Microseconds = Field(description="Microseconds since 1970", examples=[1700000000000000])
-    query: str = Field("", max_length=MAX_TEXT, examples=["shortest path"])
-    documents: list[Id] = Field([], max_length=MAX_SHOWN, description="Of an impression: what was shown, in order")
-    document: Id | None = Field(None, description="Of a click", examples=["d7"])
-    click: Id | None = Field(None, description="Of a dwell: the click's id", examples=[None])
-    dwell: float | None = Field(
-        None, ge=0, le=1e9, description="Seconds; of a dwell, and of a click where they are known", examples=[42.0]
-    )
+    time: Time = Field(description="Seconds since 1970, or ISO 8601 text", examples=[1700000000.25])
     title: str = Field("", max_length=MAX_TEXT, description="Of a clicked document that the run does not know")
     text: str | None = Field(None, max_length=MAX_DOCUMENT, description="The same; neither title nor text is stored")
 
     def event(self) -> Event:
-        content = self.model_dump(exclude={"title", "text"})
-        return Event(**content | {"documents": tuple(self.documents)})
+        """What is stored of it."""
+        return Event(**self.model_dump(exclude={"title", "text"}))
 
 
 class EventBulk(BaseModel):
@@ -51,12 +38,7 @@ class EventBulk(BaseModel):
     events: list[SentEvent] = Field(min_length=1, max_length=MAX_EVENTS)
 
 
-def _form(body: object) -> str:
-    many = "events" in body if isinstance(body, dict) else isinstance(body, EventBulk)
-    return "many" if many else "one"
-
-
-OneOrMany = Annotated[Annotated[SentEvent, Tag("one")] | Annotated[EventBulk, Tag("many")], Discriminator(_form)]
+OneOrMany = Annotated[Annotated[SentEvent, Tag("one")] | Annotated[EventBulk, Tag("many")], one_or_many("events")]
 
 
 class Outcomes(BaseModel):
@@ -72,19 +54,19 @@ _SHOWN = {
     "kind": "impression",
     "user": "ada",
     "session": "s1",
-    "time": 1700000000000000,
+    "time": 1700000000.25,
     "query": "shortest path",
     "documents": ["d1", "d7", "d3"],
 }
-_CLICK = {"id": "e2", "kind": "click", "user": "ada", "session": "s1", "time": 1700000004000000, "document": "d7"}
-_DWELL = {"id": "e3", "kind": "dwell", "user": "ada", "session": "s1", "time": 1700000049000000, "click": "e2"}
+_CLICK = {"id": "e2", "kind": "click", "user": "ada", "session": "s1", "time": "2023-11-14T22:13:24Z", "document": "d7"}
+_DWELL = {"id": "e3", "kind": "dwell", "user": "ada", "session": "s1", "time": 1700000049, "click": "e2"}
 _EXAMPLES = {
     "click": {"summary": "A click", "value": _CLICK},
     "many": {"summary": "Many events", "value": {"events": [_SHOWN, _CLICK, _DWELL | {"dwell": 45.0}]}},
 }
 
 
-@router.post("/events", **needs("events", "no-such-model", "conflict", example={"outcomes": ["accepted"]}))
+@router.post("/events", **needs("events", "no-such-model", "conflict", example=Outcomes))
 async def events(request: Request, sent: Annotated[OneOrMany, Body(openapi_examples=_EXAMPLES)]) -> Outcomes:
     """Store events. They are on disk when the answer comes, and the user's next list is ranked with them.
 
@@ -102,7 +84,7 @@ async def events(request: Request, sent: Annotated[OneOrMany, Body(openapi_examp
     ]
 
     def add() -> list[Outcome]:
-        model.meet(new)
+        model.keep_vectors(new)
         return service.require_store().add(stored)
 
     return Outcomes(outcomes=await asyncio.to_thread(add))

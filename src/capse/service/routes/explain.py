@@ -10,10 +10,10 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from capse.graph.explanation import NOTE, explain
+from capse.graph.link_prediction.explanation import NOTE, explain
+from capse.service.graph_model import GraphModel
 from capse.service.guard import GuardedRoute, needs
-from capse.service.models import GraphModel
-from capse.service.routes.names import FACT, FactBody
+from capse.service.routes.entities import FactBody
 from capse.service.routes.score import LabelledTriple
 from capse.service.state import service_of
 
@@ -72,26 +72,12 @@ class ExplanationBody(BaseModel):
 
 
 _ASKED = {"one": {"value": {"head": "Kenya", "relation": "borders", "tail": "Uganda", "most": 3}}}
-_ANSWER = {
-    "fact": FACT,
-    "score": 3.21,
-    "known": "train",
-    "probability": 0.93,
-    "head_facts": 9,
-    "tail_facts": 9,
-    "dimensions": {"of": "the score", "total": 3.21, "values": [1.5, -0.2, 1.91]},
-    "nearest": [{"fact": FACT, "similarity": 0.82, "head_similarity": 0.91, "tail_similarity": 0.73}],
-    "links": [FACT],
-    "paths": [{"through": "TZ", "name": "Tanzania", "facts": 12, "from_head": FACT, "to_tail": FACT}],
-    "note": NOTE,
-    "model": "d3b07384d113",
-}
 
 
 @router.post(
     "/explain",
     response_model=ExplanationBody,
-    **needs("predict", "no-such-model", "unknown-name", example=_ANSWER),
+    **needs("predict", "no-such-model", "unknown-name", example=ExplanationBody),
 )
 async def explain_triple(
     request: Request, asked: Annotated[ExplainQuery, Body(openapi_examples=_ASKED)]

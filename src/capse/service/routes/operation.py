@@ -1,4 +1,4 @@
-"""For those who run the service: is it alive, is it ready, how does it fare."""
+"""For those who run the service: health, readiness, reloads and metrics."""
 
 from __future__ import annotations
 
@@ -27,36 +27,31 @@ class Ready(BaseModel):
     versions: dict[str, str] = Field(
         description="The versions of the models in service, by kind", examples=[{"graph": "d3b07384d113"}]
     )
-    reload_failed: str | None = Field(
-        None, description="Why the last attempt to load the runs anew failed", examples=[None]
-    )
+    reload_failed: str | None = Field(None, description="Why the last reload failed", examples=[None])
 
 
-_READY = {"status": "ready", "versions": {"graph": "d3b07384d113"}, "reload_failed": None}
-
-
-@router.get("/health", responses=documented(example={"status": "ok"}))
+@router.get("/health", responses=documented(example=Health))
 async def health() -> Health:
     """Whether the process answers. It says nothing of what it can do; see `/ready`."""
     return Health(status="ok")
 
 
-@router.get("/ready", responses=documented(example=_READY))
+@router.get("/ready", responses=documented(example=Ready))
 async def ready(request: Request) -> Ready:
     """What is in service. After a failed reload the former models go on, and `reload_failed` says why."""
     service = service_of(request)
-    return Ready(status="ready", versions=service.models.versions, reload_failed=service.trouble or None)
+    return Ready(status="ready", versions=service.models.versions, reload_failed=service.reload_error or None)
 
 
-@router.post("/v1/admin/reload", response_model=Ready, **needs("admin", "reload-failed", body=False, example=_READY))
+@router.post("/v1/admin/reload", response_model=Ready, **needs("admin", "reload-failed", body=False, example=Ready))
 async def reload(request: Request) -> Response:
-    """Load the runs anew beside those in service, and swap them without dropping a request.
+    """Load the runs again beside those in service, and swap them without dropping a request.
 
     A damaged run changes nothing: the former one goes on. With several workers the others follow in a moment.
     """
     service = service_of(request)
     if not await service.reload():
-        raise Problem("reload-failed", service.trouble, "repair the run; what was in service still is")
+        raise Problem("reload-failed", service.reload_error, "repair the run; what was in service still is")
     service.tell_other_workers()
     return JSONResponse(Ready(status="ready", versions=service.models.versions, reload_failed=None).model_dump())
 
@@ -71,5 +66,5 @@ _METRICS["responses"][200] = {"content": {CONTENT_TYPE_LATEST: {"example": "caps
 
 @router.get("/metrics", response_class=_PrometheusText, **_METRICS)
 async def metrics(request: Request) -> Response:
-    """Figures for Prometheus."""
+    """Metrics for Prometheus."""
     return _PrometheusText(service_of(request).metrics.text())

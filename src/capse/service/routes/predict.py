@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Tag, model_validator
 
-from capse.graph.prediction import BestAnswers, Question
-from capse.graph.queries import FREE
+from capse.graph.link_prediction.completion import Completions, Query
+from capse.graph.link_prediction.queries import FREE
+from capse.service.fields import one_or_many
+from capse.service.graph_model import GraphModel
 from capse.service.guard import GuardedRoute, needs
-from capse.service.models import GraphModel
+from capse.service.limits import MAX_ANSWERS, MAX_QUERIES, MAX_TEXT, MAX_TOP
 from capse.service.problems import Problem
-from capse.service.settings import MAX_ANSWERS, MAX_QUERIES, MAX_TEXT, MAX_TOP
 from capse.service.state import service_of
 
 router = APIRouter(prefix="/v1", tags=["graph"], route_class=GuardedRoute)
@@ -48,12 +49,7 @@ class PredictBulk(BaseModel):
     queries: list[PredictQuery] = Field(min_length=1, max_length=MAX_QUERIES)
 
 
-def _form(body: object) -> str:
-    many = "queries" in body if isinstance(body, dict) else isinstance(body, PredictBulk)
-    return "many" if many else "one"
-
-
-OneOrMany = Annotated[Annotated[PredictQuery, Tag("one")] | Annotated[PredictBulk, Tag("many")], Discriminator(_form)]
+OneOrMany = Annotated[Annotated[PredictQuery, Tag("one")] | Annotated[PredictBulk, Tag("many")], one_or_many("queries")]
 
 
 class PredictedEntity(BaseModel):
@@ -81,8 +77,6 @@ class PredictionsInBulk(BaseModel):
 
 
 _ONE = {"relation": "borders", "head": "Kenya", "top": 3}
-_UGANDA = {"entity": "UG", "name": "Uganda", "score": 3.21, "probability": 0.93, "known": True}
-_ANSWER = {"predictions": [_UGANDA], "model": "d3b07384d113"}
 _EXAMPLES = {
     "one": {"summary": "One question", "value": _ONE},
     "many": {"summary": "Many", "value": {"queries": [_ONE, {"relation": "borders", "tail": "Peru", "new": True}]}},
@@ -92,7 +86,7 @@ _EXAMPLES = {
 @router.post(
     "/predict",
     response_model=Predictions | PredictionsInBulk,
-    **needs("predict", "no-such-model", "unknown-name", "overloaded", example=_ANSWER),
+    **needs("predict", "no-such-model", "unknown-name", "overloaded", example=Predictions),
 )
 async def predict(request: Request, asked: Annotated[OneOrMany, Body(openapi_examples=_EXAMPLES)]) -> JSONResponse:
     """The entities that best complete a triple, over all entities of the graph.
@@ -108,19 +102,19 @@ async def predict(request: Request, asked: Annotated[OneOrMany, Body(openapi_exa
         raise Problem("invalid", detail, "lower top, or ask fewer questions at a time")
     questions = [_question(model, query) for query in queries]
     answers = await asyncio.wrap_future(service.batcher.ask(model.predictor, questions))
-    results = [_in_words(model, found) for found in answers]
+    results = [_body(model, found) for found in answers]
     if isinstance(asked, PredictBulk):
         return JSONResponse({"results": results, "model": model.version})
     return JSONResponse({"predictions": results[0], "model": model.version})
 
 
-def _question(model: GraphModel, query: PredictQuery) -> Question:
+def _question(model: GraphModel, query: PredictQuery) -> Query:
     head = FREE if query.head is None else model.entities.id(query.head)
     tail = FREE if query.tail is None else model.entities.id(query.tail)
-    return Question(head, model.relations.id(query.relation), tail, query.top, query.new)
+    return Query(head, model.relations.id(query.relation), tail, query.top, query.new)
 
 
-def _in_words(model: GraphModel, found: BestAnswers) -> list[dict[str, Any]]:
+def _body(model: GraphModel, found: Completions) -> list[dict[str, Any]]:
     words = model.entities.vocabulary
     scores = found.scores.tolist()
     fit = model.calibration

@@ -9,20 +9,19 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Tag, model_validator
 
-from capse.search.reranker import RankedDocument, ShownDocument
+from capse.search.serving.reranker import RankedDocument, ShownDocument
+from capse.search.times import to_seconds
+from capse.service.fields import Id, Query, Session, Time, one_or_many
 from capse.service.guard import GuardedRoute, needs, require_user
+from capse.service.limits import MAX_DOCUMENT, MAX_DOCUMENTS, MAX_LISTS, MAX_TEXT
 from capse.service.problems import Problem
-from capse.service.search import SearchModel
-from capse.service.settings import MAX_DOCUMENT, MAX_DOCUMENTS, MAX_ID, MAX_LISTS, MAX_TEXT
+from capse.service.search_model import SearchModel
 from capse.service.state import service_of
 from capse.service.store import Store
 
 router = APIRouter(prefix="/v1", tags=["search"], route_class=GuardedRoute)
-
-Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
-Microseconds = Annotated[int, Field(ge=0, le=253_402_300_799_999_999)]
 
 
 class Document(BaseModel):
@@ -53,10 +52,10 @@ class RerankList(BaseModel):
     documents: list[Id | Document] = Field(
         min_length=1, max_length=MAX_DOCUMENTS, description="In the engine's order; ids, or objects"
     )
-    query: str = Field("", max_length=MAX_TEXT, examples=["shortest path"])
+    query: Query = Field("", examples=["shortest path"])
     user: Id | None = Field(None, description="Whose profile counts; nobody's where there is none", examples=["ada"])
-    session: str = Field("", max_length=MAX_ID, examples=["s1"])
-    time: Microseconds | None = Field(None, description="Microseconds since 1970; now where there is none")
+    session: Session = Field("", examples=["s1"])
+    time: Time | None = Field(None, description="Seconds since 1970, or ISO 8601 text; now where there is none")
     explain: bool = Field(False, description="Say why each document stands where it stands")
 
 
@@ -68,12 +67,7 @@ class RerankBulk(BaseModel):
     requests: list[RerankList] = Field(min_length=1, max_length=MAX_LISTS)
 
 
-def _form(body: object) -> str:
-    many = "requests" in body if isinstance(body, dict) else isinstance(body, RerankBulk)
-    return "many" if many else "one"
-
-
-OneOrMany = Annotated[Annotated[RerankList, Tag("one")] | Annotated[RerankBulk, Tag("many")], Discriminator(_form)]
+OneOrMany = Annotated[Annotated[RerankList, Tag("one")] | Annotated[RerankBulk, Tag("many")], one_or_many("requests")]
 
 
 class SharedTopicBody(BaseModel):
@@ -89,7 +83,7 @@ class NearDocumentBody(BaseModel):
     """A document from the user's past that is like this one."""
 
     id: str = Field(examples=["d3"])
-    time: int = Field(description="When it satisfied the user, microseconds since 1970", examples=[1700000000000000])
+    time: float = Field(description="When it satisfied the user, seconds since 1970", examples=[1700000000.0])
     likeness: float = Field(description="Cosine", examples=[0.87])
 
 
@@ -107,7 +101,7 @@ class RankedDocumentBody(BaseModel):
     score: float | None = Field(description="null where nothing is known and the place is kept", examples=[1.83])
     position: int = Field(description="In the engine's list, from 1", examples=[3])
     rank: int = Field(description="In the new one, from 1", examples=[1])
-    reasons: ReasonsBody | None = Field(description="Where an explanation was asked for", examples=[None])
+    reasons: ReasonsBody | None = Field(description="null where no explanation was asked for")
 
 
 class Reranked(BaseModel):
@@ -126,12 +120,6 @@ class RerankedInBulk(BaseModel):
 
 _ONE = {"user": "ada", "session": "s1", "query": "shortest path", "documents": ["d1", "d7", "d3"]}
 _TEXT = {"user": "ada", "query": "path", "documents": [{"id": "new", "text": "A path in a graph"}], "explain": True}
-_REASONS = {
-    "topics": [{"topic": 17, "words": ["graph", "path", "node"], "user": 0.31, "document": 0.42}],
-    "past": [{"id": "d3", "time": 1700000000000000, "likeness": 0.87}],
-}
-_FIRST = {"document": "d7", "score": 1.83, "position": 2, "rank": 1, "reasons": _REASONS}
-_ANSWER = {"documents": [_FIRST], "model": "d3b07384d113"}
 _EXAMPLES = {
     "ids": {"summary": "Documents that the run knows", "value": _ONE},
     "text": {"summary": "A document that it does not know", "value": _TEXT},
@@ -139,7 +127,7 @@ _EXAMPLES = {
 }
 
 
-@router.post("/rerank", response_model=Reranked | RerankedInBulk, **needs("rerank", "no-such-model", example=_ANSWER))
+@router.post("/rerank", response_model=Reranked | RerankedInBulk, **needs("rerank", "no-such-model", example=Reranked))
 async def rerank(request: Request, asked: Annotated[OneOrMany, Body(openapi_examples=_EXAMPLES)]) -> JSONResponse:
     """The documents of a list in the order for its user, as the user's clicks have made it.
 
@@ -164,12 +152,13 @@ def _ranked(model: SearchModel, store: Store, lists: list[RerankList]) -> list[l
     for one in lists:
         shown = [ShownDocument(item) if isinstance(item, str) else item.shown() for item in one.documents]
         stored = None if one.user is None else store.state(one.user)
-        about = {"user": one.user or "", "session": one.session, "time": one.time, "explain": one.explain}
-        results.append([_in_words(ranked) for ranked in model.rerank(stored, one.query, shown, **about)])
+        time = None if one.time is None else to_seconds(one.time)
+        about = {"user": one.user or "", "session": one.session, "time": time, "explain": one.explain}
+        results.append([_body(ranked) for ranked in model.rerank(stored, one.query, shown, **about)])
     return results
 
 
-def _in_words(ranked: RankedDocument) -> dict[str, Any]:
+def _body(ranked: RankedDocument) -> dict[str, Any]:
     return {
         "document": ranked.document,
         "score": ranked.score,

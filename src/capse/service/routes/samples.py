@@ -7,7 +7,7 @@ import asyncio
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from capse.search.samples import sample_lists
+from capse.search.serving.samples import sample_lists
 from capse.service.guard import GuardedRoute, needs
 from capse.service.state import service_of
 
@@ -34,10 +34,7 @@ class Samples(BaseModel):
     samples: list[SampleBody]
 
 
-_SAMPLE = {"query": "graph", "documents": [{"id": "d7", "text": "graph path"}]}
-
-
-@router.get("/search/samples", **needs("rerank", "no-such-model", body=False, example={"samples": [_SAMPLE]}))
+@router.get("/search/samples", **needs("rerank", "no-such-model", body=False, example=Samples))
 async def samples(request: Request) -> Samples:
     """A few lists of documents that the search run knows, to try `/v1/rerank` with."""
     model = service_of(request).models.require_search()

@@ -11,8 +11,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from capse.service.guard import GuardedRoute, needs
+from capse.service.limits import MAX_TRIPLES
 from capse.service.routes.predict import Label
-from capse.service.settings import MAX_TRIPLES
 from capse.service.state import service_of
 
 router = APIRouter(prefix="/v1", tags=["graph"], route_class=GuardedRoute)
@@ -57,10 +57,7 @@ _EXAMPLE = {"two": {"value": {"triples": [
 ]}}}  # fmt: skip
 
 
-_ANSWER = {"scores": [{"score": 3.21, "probability": 0.93, "known": True}], "model": "d3b07384d113"}
-
-
-@router.post("/score", response_model=Scores, **needs("predict", "no-such-model", "unknown-name", example=_ANSWER))
+@router.post("/score", response_model=Scores, **needs("predict", "no-such-model", "unknown-name", example=Scores))
 async def score(request: Request, asked: Annotated[Triples, Body(openapi_examples=_EXAMPLE)]) -> JSONResponse:
     """The score of each triple, with its probability where the run is calibrated."""
     model = service_of(request).models.require_graph()

@@ -10,10 +10,11 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from capse.search.times import to_seconds
 from capse.service.guard import GuardedRoute, needs, require_user
+from capse.service.limits import MAX_ID
 from capse.service.problems import Problem
-from capse.service.search import SearchModel
-from capse.service.settings import MAX_ID
+from capse.service.search_model import SearchModel
 from capse.service.state import service_of
 from capse.service.store import Store
 
@@ -27,7 +28,7 @@ class PastDocumentBody(BaseModel):
 
     id: str = Field(examples=["d7"])
     session: str = Field(examples=["s1"])
-    time: int = Field(description="Microseconds since 1970", examples=[1700000004000000])
+    time: float = Field(description="Seconds since 1970", examples=[1700000004.0])
 
 
 class InterestBody(BaseModel):
@@ -46,8 +47,8 @@ class UserBody(BaseModel):
     clicks: int = Field(examples=[5])
     satisfied: int = Field(description="Clicks that count", examples=[4])
     sessions: int = Field(examples=[3])
-    first: int | None = Field(description="The time of the first event, microseconds since 1970", examples=[None])
-    last: int | None = Field(description="The time of the last one", examples=[1700000004000000])
+    first: float = Field(description="The time of the first event, seconds since 1970", examples=[1700000000.0])
+    last: float = Field(description="The time of the last one", examples=[1700000049.0])
     recent: list[PastDocumentBody] = Field(description="The documents remembered, the latest last")
     interests: list[InterestBody] = Field(description="The strongest topics of the profile, where vectors are topics")
 
@@ -59,23 +60,10 @@ class DeletedBody(BaseModel):
     keys: int = Field(description="API keys that could speak for this user only", examples=[0])
 
 
-_USER = {
-    "user": "ada",
-    "impressions": 12,
-    "clicks": 5,
-    "satisfied": 4,
-    "sessions": 3,
-    "first": 1700000000000000,
-    "last": 1700000049000000,
-    "recent": [{"id": "d7", "session": "s1", "time": 1700000004000000}],
-    "interests": [{"topic": 17, "share": 0.31, "words": ["graph", "path", "node"]}],
-}
-
-
 @router.get(
     "/users/{user:path}",
     response_model=UserBody,
-    **needs("users", "no-such-model", "not-found", body=False, example=_USER),
+    **needs("users", "no-such-model", "not-found", body=False, example=UserBody),
 )
 async def user(request: Request, user: User) -> JSONResponse:
     """What is stored of a user: counts, the documents remembered, and the topics of the profile."""
@@ -91,7 +79,7 @@ async def user(request: Request, user: User) -> JSONResponse:
 @router.delete(
     "/users/{user:path}",
     response_model=DeletedBody,
-    **needs("users", "no-such-model", body=False, example={"events": 17, "keys": 0}),
+    **needs("users", "no-such-model", body=False, example=DeletedBody),
 )
 async def delete_user(request: Request, user: User) -> JSONResponse:
     """Remove every trace of a user: events, profile, and the keys that could speak for this user only.
@@ -111,5 +99,9 @@ def _described(model: SearchModel, store: Store, user: str) -> dict[str, Any] | 
         return None
     content = asdict(found)
     state = content.pop("state")
-    interests = [asdict(interest) for interest in model.interests(state)]
-    return content | {"recent": [] if state is None else state["recent"], "interests": interests}
+    return content | {
+        "first": to_seconds(found.first),
+        "last": to_seconds(found.last),
+        "recent": [one | {"time": to_seconds(one["time"])} for one in (state or {}).get("recent", [])],
+        "interests": [asdict(interest) for interest in model.interests(state)],
+    }

@@ -22,7 +22,7 @@ from sqlalchemy.pool import QueuePool
 from capse.errors import SettingsError, StoreError
 
 WAIT = 5.0  # seconds for a connection, a server's first word, or a lock there
-FILE_WAIT = 30.0  # seconds for SQLite's one lock: longer, as a deletion writes the whole file anew under it
+FILE_WAIT = 30.0  # seconds for SQLite's one lock: longer, as a deletion rewrites the whole file under it
 _POOL = {"pool_size": 8, "max_overflow": 56, "pool_timeout": WAIT, "hide_parameters": True}  # parameters are personal
 _REMEDY = "give a file for SQLite, or postgresql://user:password@host/database"
 

@@ -27,7 +27,7 @@ _SQLITE: dict[str, StoreFailure] = {
     "SQLITE_CORRUPT": "damaged",
     "SQLITE_NOTADB": "damaged",
     "SQLITE_CANTOPEN": "gone",
-    "SQLITE_IOERR_SHMSIZE": "full",  # no room for the log's index
+    "SQLITE_IOERR_SHMSIZE": "full",  # no space for the log's index
     "SQLITE_IOERR": "gone",
     "SQLITE_READONLY": "refused",
     "SQLITE_PERM": "refused",

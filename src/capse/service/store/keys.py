@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Engine, Row, exc, insert, select, update
 
 from capse.errors import SettingsError, UnknownNameError
+from capse.service.limits import MAX_ID
 from capse.service.store.engine import writing
-from capse.service.store.events import MAX_NAME
 from capse.service.store.schema import keys
 
 SCOPES = ("predict", "rerank", "events", "users", "admin")
@@ -37,8 +37,8 @@ def add_key(
 ) -> str:
     """Make a key; it is returned here and never again."""
     for label, value in (("name", name), ("user", user)):
-        if value is not None and not (0 < len(value) <= MAX_NAME and value.isprintable()):
-            raise SettingsError(f"a key's {label} cannot be {value!r}", f"give 1 to {MAX_NAME} printable characters")
+        if value is not None and not (0 < len(value) <= MAX_ID and value.isprintable()):
+            raise SettingsError(f"a key's {label} cannot be {value!r}", f"give 1 to {MAX_ID} printable characters")
     for scope in scopes:
         if scope not in SCOPES:
             raise UnknownNameError("scope", scope, SCOPES, f"choose from {', '.join(SCOPES)}")

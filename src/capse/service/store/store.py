@@ -10,18 +10,18 @@ from typing import Self
 from sqlalchemy import Engine
 
 from capse.errors import EventError, StoreError
-from capse.service.store import keys, users
-from capse.service.store.batch import Fold, Outcome, State
+from capse.service.fields import storable
+from capse.service.limits import MAX_EVENTS
+from capse.service.store import keys, user_data
 from capse.service.store.engine import create_file, database_url, make_engine, shown
-from capse.service.store.events import Event, Satisfaction, storable
+from capse.service.store.event import Event, Satisfaction
 from capse.service.store.failures import store_errors
+from capse.service.store.folding import Fold, Outcome, State
 from capse.service.store.keys import Key
 from capse.service.store.migrate import migrate
 from capse.service.store.scrubbing import scrub
-from capse.service.store.users import Deletion, UserDescription
+from capse.service.store.user_data import Deletion, UserDescription
 from capse.service.store.writing import Writer
-
-MAX_EVENTS = 10_000  # in one call
 
 
 class Store:
@@ -87,25 +87,25 @@ class Store:
     def state(self, user: str) -> State | None:
         """A user's state; None for one who has none."""
         with self._errors():
-            return users.read_state(self._engine, user) if storable(user) else None
+            return user_data.read_state(self._engine, user) if storable(user) else None
 
     def events(self, user: str) -> list[Event]:
         """A user's events in the order of arrival."""
         with self._errors():
-            return users.read_events(self._engine, user) if storable(user) else []
+            return user_data.read_events(self._engine, user) if storable(user) else []
 
     def describe_user(self, user: str) -> UserDescription | None:
         """What is stored of a user; None for one who is not known."""
         with self._errors():
-            return users.describe(self._engine, user) if storable(user) else None
+            return user_data.describe(self._engine, user) if storable(user) else None
 
     def delete_user(self, user: str) -> Deletion:
         """Remove every trace of a user: events, state, and the keys that could speak for this user only.
 
-        The ids of the events may then be used again. SQLite's file is written anew, which takes time when it is large.
+        The ids of the events may then be used again. SQLite's file is rewritten, which takes time when it is large.
         """
         with self._errors():
-            deletion = users.erase(self._engine, user) if storable(user) else Deletion(0, 0, known=False)
+            deletion = user_data.erase(self._engine, user) if storable(user) else Deletion(0, 0, known=False)
             scrub(self._engine, self.where)
             return deletion
 

@@ -1,4 +1,4 @@
-"""Adding events: one transaction for all requests that wait, so that they share one flush to the disk."""
+"""Adding events by group commit: one transaction for all requests that wait, so that they share one flush."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, bindparam, exc, func, insert, select, text, update
 
-from capse.service.store.batch import Batch, EventRow, Fold, Outcome, State, UserRow, as_folded, decode, encode
 from capse.service.store.engine import writing
-from capse.service.store.events import Event, Satisfaction
+from capse.service.store.event import Event, Satisfaction
+from capse.service.store.folding import Batch, EventRow, Fold, Outcome, State, UserRow, as_folded, decode, encode
 from capse.service.store.schema import events, users
 
-REFOLDED = 1_000  # events of a user that are folded anew
+REFOLDED = 1_000  # events of a user that are folded again
 _ATTEMPTS = 5
 _GROUP = 2_000  # events after which a transaction takes no further request
 
@@ -104,6 +104,14 @@ class Writer:
         raise AssertionError("unreachable")
 
     def _apply(self, connection: Connection, group: list[_Request]) -> list[_Result]:
+        """Read, fold and save.
+
+        Beware: the fold is the caller's, and is called inside the transaction. The service's asks the search model. It
+        learns one click from one vector, but waits for the model's lock while a list is re-ranked. Meanwhile SQLite
+        lets nobody else write, and PostgreSQL nobody who shares a user. It cannot be called outside: the state that it
+        starts from must not change before the new one is saved. So a fold must be short, may not write to this store,
+        and may not wait for anybody who does.
+        """
         wanted = [event for request in group for event in request.events]
         lock_users(connection, {event.user for event in wanted})
         batch = Batch(self._fold, self._rule)
@@ -149,11 +157,9 @@ def _refold(connection: Connection, fold: Fold, number: int) -> State | None:
 
 
 def event_of(row: Row[Any]) -> Event:
-    """An event as it is stored."""
-    documents = tuple(json.loads(row.documents))
-    return Event(
-        row.id, row.kind, row.name, row.session, row.time, row.query, documents, row.document, row.click, row.dwell
-    )
+    """An event as it is stored: it was checked when it was sent."""
+    values = {name: getattr(row, name) for name in Event.model_fields}
+    return Event.model_construct(**values | {"user": row.name, "documents": tuple(json.loads(row.documents))})
 
 
 EVENTS = select(events, users.c.name).join_from(events, users)
@@ -166,7 +172,7 @@ _DWELLS = (
 
 
 def _read(connection: Connection, batch: Batch, wanted: list[Event]) -> None:
-    """What is stored of these events, of the clicks they tell of, and of their users."""
+    """What is stored of these events, of the clicks whose dwell they report, and of their users."""
     clicks = {event.click for event in wanted if event.click is not None}
     for part in _parts({event.id for event in wanted} | clicks):
         for row in connection.execute(EVENTS.where(events.c.id.in_(part))):
@@ -180,7 +186,7 @@ def _read(connection: Connection, batch: Batch, wanted: list[Event]) -> None:
 
 
 def _save(connection: Connection, batch: Batch) -> None:
-    """Write what is new or has changed, then fold anew where a click was taken back."""
+    """Write what is new or has changed, then fold again where a click was taken back."""
     changed = {name: batch.users[name] for name in batch.changed_users}
     new = [name for name, user in changed.items() if user.number is None]
     numbers = {name: user.number for name, user in batch.users.items() if user.number is not None}

@@ -12,7 +12,7 @@ import pytest
 from capse.errors import DataError
 from capse.search.ingest import ingest
 from capse.search.ingest.sources import delimited, detect, parquet
-from capse.search.log import SearchLog
+from capse.search.logs.search_log import SearchLog
 
 HEADER = ["impression", "time", "user", "query", "position", "document", "clicked", "clicked_at", "dwell"]
 ROWS = [

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def write(tmp_path):
     def write(*lines, name="log.jsonl"):
         texts = (line if isinstance(line, (str, bytes)) else json.dumps(line) for line in lines)
         content = b"\n".join(text.encode() if isinstance(text, str) else text for text in texts)
-        opener = {".gz": gzip.open, ".bz2": bz2.open}.get(Path(name).suffix, open)
+        opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(Path(name).suffix, open)
         with opener(tmp_path / name, "wb") as file:
             file.write(content)
         return tmp_path / name

@@ -12,7 +12,7 @@ import pytest
 
 from capse.search.ingest import ingest
 from capse.search.ingest.sources import detect, metarank
-from capse.search.log import SearchLog
+from capse.search.logs.search_log import SearchLog
 
 ITEM = {
     "event": "item",
@@ -66,7 +66,7 @@ def test_the_documented_events_become_a_log(tmp_path: Path, name: str) -> None:
     assert [log.documents.ids[number] for number in log.document] == ["item3", "item1", "item2"]
     assert log.clicked.tolist() == [False, True, False]
     assert log.clicked_at[1] == 1_599_391_477_500_000
-    item = log.documents.index["item1"]
+    item = log.documents.ids.index("item1")
     assert (log.documents.titles[item], log.documents.texts[item]) == ("You favourite cat", "white black")
     assert any("1 purchase, 1 user" in note for note in report.notes)
     assert report.quarantined == {}

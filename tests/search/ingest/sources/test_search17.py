@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from capse.errors import DataError
-from capse.search.baselines import SE
-from capse.search.evaluation import evaluate
-from capse.search.history import Replay, cutoffs
+from capse.search.evaluation.evaluate import evaluate
 from capse.search.ingest import ingest
 from capse.search.ingest.sources import detect, search17
-from capse.search.log import SearchLog
+from capse.search.logs.history import Replay, cutoffs
+from capse.search.logs.search_log import SearchLog
+from capse.search.rankers.baselines import SE
 
 TRAIN = """\
 sq-70 r-2 q-7 u-1-10 d-5

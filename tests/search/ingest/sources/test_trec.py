@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from capse.errors import DataError
-from capse.search.baselines import SE
-from capse.search.evaluation import evaluate
+from capse.search.evaluation.evaluate import evaluate
 from capse.search.ingest import ingest
 from capse.search.ingest.sources import detect, trec
-from capse.search.log import SearchLog
+from capse.search.logs.search_log import SearchLog
+from capse.search.rankers.baselines import SE
 
 SESSIONS = """\
 <sessiontrack2013>

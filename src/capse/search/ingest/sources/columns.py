@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from capse.errors import DataError
 from capse.search.ingest.staging import SCHEMAS, Staging, TableName
-from capse.search.ingest.times import parse_time
+from capse.search.times import log_time
 
 _NAMES = {
     "impression": ("impression", "impression_id"),
@@ -92,14 +92,14 @@ class Rows:
 
     def _stage_results(self) -> None:
         values = {
-            "time": self._read("time", parse_time, pa.int64(), "an unreadable time"),
+            "time": self._read("time", log_time, pa.int64(), "an unreadable time"),
             "position": self._read("position", _whole, pa.int64(), "an unreadable position"),
         }
         for name in ("impression", "user", "session", "query", "document", "split"):
             values[name] = self._read(name, _text, pa.string(), f"a {name} that is not Unicode")
         self._put("results", values)
 
-        at = self._read("clicked_at", parse_time, pa.int64(), "click with an unreadable time")
+        at = self._read("clicked_at", log_time, pa.int64(), "click with an unreadable time")
         dwell = self._read("dwell", _number, pa.float64(), "click with an unreadable dwell")
         clicked = self._read("clicked", _truth, pa.bool_(), "an unreadable clicked")
         clicked = clicked.fill_null(False) if "clicked" in self.columns.found else at.is_valid()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -66,3 +67,21 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(stream, start=1):
             if line.strip():
                 yield number, line
+
+
+def first_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file's first line; an empty one where there is none."""
+    try:
+        found = json.loads(next(lines(path))[1])
+    except (DataError, ValueError, RecursionError, StopIteration):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def encodable(text: str) -> str:
+    """The text itself, which must be Unicode: JSON can hold halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text that is not Unicode") from None
+    return text

@@ -17,9 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from capse.errors import DataError, MissingExtraError, SettingsError
-from capse.search.documents import words
 from capse.search.ingest.sources.repository import LARGEST_FILE, Commit, Repository
 from capse.search.ingest.staging import Staging
+from capse.search.logs.documents import words
+from capse.search.times import SECOND
 
 RESULTS = 10
 TERMS = 250  # most frequent words that are kept of a file
@@ -57,7 +58,7 @@ def stage(paths: Sequence[Path], staging: Staging, *, salt: bytes | None = None)
         for position, path in enumerate(shown, start=1):
             staging.result(
                 label,
-                time=commit.time * 1_000_000,
+                time=commit.time * SECOND,
                 user=users[number],
                 session=sessions[number],
                 query=commit.subject,

@@ -3,10 +3,10 @@
     {"time": ..., "user": ..., "query": ..., "results": [...], "clicks": [...], "session"?, "split"?, "impression"?}
     {"document": ..., "title"?, "text"?, "terms"?}
 
-``time`` (or ``timestamp``) is in epoch seconds or milliseconds or ISO 8601. A result is a document's id, or an object
-with ``document`` (or ``doc``, ``id``), ``title``, ``text`` and ``terms``. A click is a document's id, or an object with
-that and ``time``, ``dwell`` (seconds) and ``event`` (the click's own id). An impression without an ``impression`` (or
-``id``) is known by what else its line holds, so the same line twice is one event.
+``time`` (or ``timestamp``) is what `log_time` reads. A result is a document's id, or an object with ``document`` (or
+``doc``, ``id``), ``title``, ``text`` and ``terms``. A click is a document's id, or an object with that and ``time``,
+``dwell`` (seconds) and ``event`` (the click's own id). An impression without an ``impression`` (or ``id``) is known by
+what else its line holds, so the same line twice is one event.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capse.errors import DataError
-from capse.search.ingest.sources.files import lines, with_suffix
+from capse.search.ingest.sources.files import encodable, first_object, lines, with_suffix
 from capse.search.ingest.staging import Staging
-from capse.search.ingest.times import parse_time
+from capse.search.times import log_time
 
 _SUFFIXES = (".jsonl", ".ndjson")
 _DOCUMENT = ("document", "doc", "id")
@@ -31,7 +30,7 @@ _LARGEST_COUNT = 2**31 - 1
 
 def suits(paths: Sequence[Path]) -> bool:
     """Whether a file's first line is an impression."""
-    return any(_shows_results(path) for path in with_suffix(paths, _SUFFIXES))
+    return any("results" in first_object(path) for path in with_suffix(paths, _SUFFIXES))
 
 
 def stage(paths: Sequence[Path], staging: Staging) -> None:
@@ -40,15 +39,6 @@ def stage(paths: Sequence[Path], staging: Staging) -> None:
     for path in with_suffix(paths, _SUFFIXES):
         for number, line in lines(path):
             _Line(path.name, number, line, staging, described).stage()
-
-
-def _shows_results(path: Path) -> bool:
-    try:
-        _, line = next(lines(path))
-        record = json.loads(line)
-    except (DataError, ValueError, RecursionError, StopIteration):
-        return False
-    return isinstance(record, dict) and "results" in record
 
 
 class _Line:
@@ -136,18 +126,12 @@ def _text(value: Any) -> str | None:
         return None
     if isinstance(value, (bool, list, dict)):
         raise ValueError("a list, an object, true or false where a text should be")
-    text = str(value)
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError("a text that is not Unicode") from None
-    return text
+    return encodable(str(value))
 
 
 def _time(record: Mapping[str, Any]) -> int | None:
     value = _first(record, _TIME)
-    time = parse_time(value)
+    time = log_time(value)
     if time is None and value is not None:
         raise ValueError("an unreadable time")
     return time

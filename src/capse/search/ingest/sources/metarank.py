@@ -17,10 +17,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capse.errors import DataError
-from capse.search.ingest.sources.files import lines, with_suffix
+from capse.search.ingest.sources.files import encodable, first_object, lines, with_suffix
 from capse.search.ingest.staging import Staging
-from capse.search.ingest.times import parse_time
+from capse.search.times import log_time
 
 _SUFFIXES = (".jsonl", ".ndjson", ".json")
 _EVENTS = ("item", "user", "ranking", "interaction")
@@ -30,7 +29,7 @@ _LARGEST = 2**63 // 1000  # milliseconds that fit as microseconds
 
 def suits(paths: Sequence[Path]) -> bool:
     """Whether a file's first line is an event."""
-    return any(_begins_well(path) for path in with_suffix(paths, _SUFFIXES))
+    return any(first_object(path).get("event") in _EVENTS for path in with_suffix(paths, _SUFFIXES))
 
 
 def stage(
@@ -45,15 +44,6 @@ def stage(
         for number, line in lines(path):
             events.stage(path.name, number, line)
     events.finish()
-
-
-def _begins_well(path: Path) -> bool:
-    try:
-        _, line = next(lines(path))
-        event = json.loads(line)
-    except (DataError, ValueError, RecursionError, StopIteration):
-        return False
-    return isinstance(event, dict) and event.get("event") in _EVENTS
 
 
 class _Events:
@@ -156,7 +146,7 @@ def _time(event: Mapping[str, Any]) -> int:
         if not abs(value) < _LARGEST:
             raise ValueError("an unreadable time")
         return round(value * 1000)
-    time = parse_time(value)
+    time = log_time(value)
     if time is None:
         raise ValueError("an unreadable time")
     return time
@@ -168,7 +158,7 @@ def _label(event: Mapping[str, Any], name: str) -> str | None:
         return None
     if isinstance(value, (bool, float, list, dict)):
         raise ValueError(f"{name} is not a text")
-    return _encodable(str(value))
+    return encodable(str(value))
 
 
 def _fields(event: Mapping[str, Any]) -> dict[str, str]:
@@ -182,13 +172,5 @@ def _fields(event: Mapping[str, Any]) -> dict[str, str]:
         parts = value if isinstance(value, list) else [value]
         texts = [part for part in parts if isinstance(part, str)]
         if isinstance(name, str) and texts:
-            found[name] = _encodable(" ".join(texts))
+            found[name] = encodable(" ".join(texts))
     return found
-
-
-def _encodable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("a text that is not Unicode") from None
-    return text

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from capse.errors import DataError
 from capse.search.ingest.sources.files import lines
 from capse.search.ingest.staging import Staging, files_of
+from capse.search.times import SECOND
 
 EPOCH = 1_341_100_800  # 1 July 2012, when the log was taken, in seconds
 USUAL_LENGTH = 10  # results on a page
@@ -111,7 +112,7 @@ class _Split:
     def _result(self, head: re.Match[str], position: int, document: str) -> None:
         self.staging.result(
             head[1],
-            time=(EPOCH + int(head[4])) * 1_000_000,
+            time=(EPOCH + int(head[4])) * SECOND,
             user=head[6],
             session=head[5],
             query=head[3],

@@ -29,6 +29,7 @@ from xml.parsers import expat
 from capse.errors import DataError
 from capse.search.ingest.sources.files import open_stream, reading, with_suffix
 from capse.search.ingest.staging import Staging
+from capse.search.times import SECOND
 
 EPOCH = 1_356_998_400  # 1 January 2013, in seconds
 BETWEEN_SESSIONS = 3_600.0  # seconds
@@ -208,7 +209,7 @@ class _Reader:
     def _time(self, moment: float) -> int:
         """Microseconds since 1970 of a moment of this session."""
         self._end = max(self._end, moment)
-        return round((self.start + moment) * 1e6)
+        return round((self.start + moment) * SECOND)
 
 
 def _seconds(text: str) -> float | None:

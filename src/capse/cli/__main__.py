@@ -1,5 +1,0 @@
-"""``python -m capse.cli``."""
-
-from capse.cli import main
-
-main()

@@ -1,0 +1,198 @@
+"""One engine for every run: its folder, from the first check to the results, whatever is trained in it.
+
+Graph and search give it a recipe and bytes that identify the data, then a learner and a validator. All that settings of
+``training`` and ``validation`` promise is kept here and in the trainer, for both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from capse.errors import RunError
+from capse.experiments.base_recipe import BaseRecipe
+from capse.experiments.tensorboard import Board, require_tensorboard
+from capse.runs.atomic import atomic_folder, write_json, write_text
+from capse.runs.devices import choose_device
+from capse.runs.folder import RunFolder, is_begun
+from capse.runs.lock import only_trainer
+from capse.runs.manifest import write_manifest
+from capse.runs.records import provenance
+from capse.training.checkpoints import Checkpoints
+from capse.training.learner import Learner
+from capse.training.loop import StepReport as StepReport
+from capse.training.loop import Trainer, Validate
+
+_FREE = ("device", "checkpoint_seconds", "tensorboard")  # of training: where it runs, and what it leaves on the way
+
+
+class Listener:
+    """What a training tells whoever watches; override what is of interest."""
+
+    def message(self, text: str) -> None:
+        """A line about what is being done."""
+
+    def step(self, report: StepReport) -> None:
+        """A step has ended."""
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """An epoch has ended; ``record`` is its line of metrics.jsonl."""
+
+
+class RunEngine:
+    """A run that is to be made, or gone on with, in a folder."""
+
+    def __init__(
+        self,
+        out: str | Path | None,
+        recipe: BaseRecipe,
+        data: Iterable[bytes],
+        *,
+        resume: bool = False,
+        listener: Listener | None = None,
+    ) -> None:
+        """Checks the folder and what can be known of the settings; writes nothing. ``data`` identifies the data."""
+        self.recipe = recipe
+        self.listener = listener or Listener()
+        self.folder = RunFolder.temporary() if out is None else RunFolder(out)
+        self.begun = is_begun(self.folder.path, self.folder.recipe, "run", resume)
+        if self.begun:
+            with only_trainer(self.folder):  # said before anything long is done; `train` holds it
+                self.folder.check_inputs()
+        self.settings = self._stored_settings() if self.begun else recipe.to_mapping()
+        self.checkpoints = Checkpoints(self.folder.checkpoints, fingerprint(self.settings, data))
+        self.device = choose_device(recipe.training.device)
+        if recipe.training.tensorboard:
+            require_tensorboard()
+
+    @property
+    def continues(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return self.begun and self.checkpoints.exists
+
+    def check_data(self, stored: Iterable[bytes]) -> None:
+        """Refuse data other than what the run was begun with, which ``stored`` identifies."""
+        if fingerprint(self.settings, stored) != self.checkpoints.fingerprint:
+            raise RunError(
+                f"the run in {self.folder.path} was begun with other data called {self.recipe.data!r}",
+                "resume it with the data it was begun with, or choose another --out",
+            )
+
+    def train(
+        self,
+        learner: Learner,
+        validate: Validate | None,
+        *,
+        begin: Callable[[RunFolder], None],
+        finish: Callable[[RunFolder], None],
+        started: str = "",
+        results: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Train to the end and leave a finished run.
+
+        ``begin`` writes what a resumed run needs beside its recipe, ``finish`` the trained model; ``started`` is a
+        line about how, ``results`` go into the record. What is wrong with the input has been said by now: until here
+        nothing was written.
+        """
+        if not self.begun:
+            with atomic_folder(self.folder.path) as temporary:
+                begin(RunFolder(temporary))
+                write_text(RunFolder(temporary).recipe, self.recipe.to_yaml())
+                write_manifest(temporary)
+        with only_trainer(self.folder):
+            self._train(learner, validate, finish, started, results or {})
+
+    def _train(
+        self,
+        learner: Learner,
+        validate: Validate | None,
+        finish: Callable[[RunFolder], None],
+        started: str,
+        results: Mapping[str, Any],
+    ) -> None:
+        recipe, folder = self.recipe, self.folder
+        folder.remove_leftovers()
+        with self._recorder() as record:
+            trainer = Trainer(
+                learner,
+                recipe.training,
+                recipe.optimizer,
+                recipe.validation,
+                self.checkpoints,
+                validate=validate,
+                on_step=self.listener.step,
+                on_epoch=record,
+            )
+            if self.continues:
+                trainer.resume()
+                started = f"resuming after epoch {trainer.position.epoch}, step {trainer.position.step}"
+            if started:
+                self.listener.message(started)
+            was_finished = trainer.finished and folder.results.is_file()
+            folder.keep_metrics_up_to(trainer.position.epoch)
+            with closing(trainer.run()) as epochs:
+                for _ in epochs:
+                    pass
+        trainer.restore_best()
+        finish(folder)
+        if not was_finished:  # else the record says when and where it was trained, and that stays true
+            write_json(folder.results, {**self._results(trainer), **results, **provenance()})
+
+    def _stored_settings(self) -> dict[str, Any]:
+        """The settings of the run as they were written; refuses to go on with others."""
+        stored = self.folder.stored_recipe()
+        before, now = (binding(recipe.to_mapping()) for recipe in (self.recipe.from_mapping(stored), self.recipe))
+        for section in now:
+            if before[section] != now[section]:
+                raise RunError(
+                    f"the run in {self.folder.path} was begun with other settings in {section!r}",
+                    "resume it with the recipe and options it was begun with, or choose another --out",
+                )
+        return stored
+
+    @contextmanager
+    def _recorder(self) -> Iterator[Callable[[dict[str, Any]], None]]:
+        """Keeps the record of an epoch, and tells of it."""
+        board = Board(self.folder.tensorboard) if self.recipe.training.tensorboard else None
+
+        def record(values: dict[str, Any]) -> None:
+            self.folder.append_metrics(values)
+            self.listener.epoch(values)
+            if board:
+                board.add(values)
+
+        try:
+            yield record
+        finally:
+            if board:
+                board.close()
+
+    def _results(self, trainer: Trainer) -> dict[str, Any]:
+        position, best = trainer.position, trainer.position.best_value
+        return {
+            "model": self.recipe.model_name,
+            "dataset": self.recipe.data,
+            "epochs": position.epoch,
+            "best_epoch": position.best_epoch or position.epoch,
+            # A mean rank is negative to the trainer, which maximises.
+            "best_validation": {self.recipe.validation.metric: None if best is None else abs(best)},
+            "training_seconds": round(position.seconds, 3),
+        }
+
+
+def binding(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a resumed run cannot change: all but where it runs and what it leaves on the way."""
+    bound = {section: values for section, values in settings.items() if section != "format"}
+    return bound | {"training": {key: value for key, value in settings["training"].items() if key not in _FREE}}
+
+
+def fingerprint(settings: Mapping[str, Any], data: Iterable[bytes]) -> str:
+    """A short text that changes with anything that changes the weights."""
+    digest = hashlib.sha256(json.dumps(binding(settings), sort_keys=True).encode())
+    for part in data:
+        digest.update(part)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,126 @@
+"""SP and the blend as search methods. Their runs are trees as text, vectors as numbers, and a run inside a blend's.
+
+recipe.yaml            the method and its settings
+ranker.json            groups of features, and what belongs to it
+lambdamart.*           the trees; without_user.*: those that do not know the user
+vectors/               topics of documents
+rankers/<name>/        a run of a neural model, whose scores are features
+results.json           validation MRR, and where the run comes from
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from capse.errors import SettingsError
+from capse.experiments.engine import Listener
+from capse.experiments.search.cross_fitting import Train, cross_fit, fit_blend
+from capse.experiments.search.methods import SearchMethod
+from capse.experiments.search.neural_methods import NeuralMethod, train_ranker
+from capse.experiments.search.recipe import SearchRecipe
+from capse.runs.atomic import write_json
+from capse.runs.folder import RunFolder
+from capse.runs.records import provenance
+from capse.runs.settings import to_mapping
+from capse.search.evaluation.judged_lists import Ranker
+from capse.search.features import GROUPS
+from capse.search.logs.history import cutoffs
+from capse.search.logs.search_log import SearchLog
+from capse.search.rankers.lambdamart import LambdaMARTSettings
+from capse.search.rankers.neural import NeuralRanker
+from capse.search.rankers.sp_lambdamart import SP, run_inside
+from capse.search.vectors.vector_space import VectorSettings, VectorSpace, build_vectors
+
+
+def fit_sp(
+    log: SearchLog,
+    seed: int = 0,
+    *,
+    settings: LambdaMARTSettings | None = None,
+    groups: Sequence[str] = GROUPS,
+    space: VectorSpace | None = None,
+) -> SP:
+    """SP with topics of its own, or those of ``space``."""
+    space = space or build_vectors(log, VectorSettings())
+    return SP.fit(log, cutoffs(log), replace(settings or LambdaMARTSettings(), seed=seed), groups, space=space)
+
+
+def fit_blend_of(
+    log: SearchLog,
+    train: Train,
+    seed: int = 0,
+    *,
+    label: str = "capse",
+    settings: LambdaMARTSettings | None = None,
+    space: VectorSpace | None = None,
+) -> SP:
+    """SP with the scores of one more ranker, which ``train`` makes from a log."""
+    space = space or build_vectors(log, VectorSettings())
+    settings = replace(settings or LambdaMARTSettings(), seed=seed)
+    return fit_blend(log, {label: cross_fit(log, train)}, settings, space=space)
+
+
+class SPMethod(SearchMethod):
+    learns = True
+
+    def fit(
+        self, log: SearchLog, recipe: Any = None, *, seed: int | None = None, listener: Listener | None = None
+    ) -> SP:
+        return fit_sp(log, seed or 0)
+
+    def save(self, ranker: SP, folder: Path, recipe: Any = None) -> None:
+        ranker.save(folder)
+        write_json(RunFolder(folder).results, {"validation_mrr": ranker.model.validation_mrr, **provenance()})
+
+    def settings(self, ranker: SP) -> dict[str, Any]:
+        vectors = {"vectors": to_mapping(ranker.space.settings)} if ranker.space else {}
+        return {"lambdamart": to_mapping(ranker.model.settings), **vectors}
+
+    def load(self, run: Path) -> SP:
+        return SP.load(run)
+
+
+class BlendMethod(SPMethod):
+    """The recipe is that of the neural ranker inside."""
+
+    inside = NeuralMethod()
+
+    def resolve(self, recipe: str | Path | None = None, overrides: Sequence[str] = ()) -> SearchRecipe:
+        return self.inside.resolve(recipe, overrides)
+
+    def epochs(self, recipe: SearchRecipe) -> int:
+        return self.inside.epochs(recipe)
+
+    def fit(
+        self,
+        log: SearchLog,
+        recipe: SearchRecipe | None = None,
+        *,
+        seed: int | None = None,
+        listener: Listener | None = None,
+    ) -> SP:
+        recipe = recipe or self.resolve()
+        seed = recipe.training.seed if seed is None else seed
+        train = partial(train_ranker, recipe=recipe, seed=seed, listener=listener, unknown="model")
+        return fit_blend_of(log, train, seed, label=recipe.method)
+
+    def save(self, ranker: SP, folder: Path, recipe: SearchRecipe | None = None) -> None:
+        super().save(ranker, folder)
+        for label, inside in ranker.rankers.items():
+            _neural(inside).run.save(run_inside(folder, label), recipe.to_yaml() if recipe else None)
+
+    def recipe_of(self, run: Path) -> Path:
+        return RunFolder(run_inside(run)).recipe
+
+
+SP_METHOD, BLEND = SPMethod("sp"), BlendMethod("blend")
+
+
+def _neural(ranker: Ranker) -> NeuralRanker:
+    if not isinstance(ranker, NeuralRanker):
+        raise SettingsError(f"a blend with {type(ranker).__name__} inside has no run", "blend with a neural ranker")
+    return ranker

@@ -1,0 +1,1 @@
+"""Link prediction: ranks of held-out triples, the best completions of a query, probabilities, explanations."""

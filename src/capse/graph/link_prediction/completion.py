@@ -1,0 +1,251 @@
+"""What completes a triple: the best heads or tails for one query, or for a file of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from capse.arrays import Float64s
+from capse.errors import SettingsError
+from capse.evaluation.ranks import NonFiniteScoreError
+from capse.graph.dataset import Graph
+from capse.graph.link_prediction.calibration import Calibration
+from capse.graph.link_prediction.queries import FREE, Queries, encode_query, read_queries
+from capse.graph.link_prediction.ranking import BYTES_PER_SCORE, MOST_CPU_MEMORY
+from capse.runs.atomic import atomic_path
+from capse.triples import HEAD, RELATION, TAIL, Ids
+
+if TYPE_CHECKING:
+    from capse.graph.link_prediction.predictor import LinkPredictor
+
+SCHEMA = pa.schema(
+    [
+        ("head", pa.string()),  # the query, by labels; what it asks for is null
+        ("relation", pa.string()),
+        ("tail", pa.string()),
+        ("rank", pa.int32()),
+        ("entity", pa.string()),
+        ("name", pa.string()),
+        ("score", pa.float64()),
+        ("known", pa.bool_()),
+        ("probability", pa.float64()),  # null where the run is not calibrated
+    ]
+)
+_MOST_PREDICTIONS = 2**19  # held at a time, and in one row group of the output
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """An entity that may complete a triple."""
+
+    entity: str  # its label
+    name: str
+    score: float
+    known: bool  # the completed triple is in some split of the run's graph
+    probability: float | None = None  # see calibration.py; None where the run is not calibrated
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``capse predict --json`` prints."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def predict(
+    predictor: LinkPredictor,
+    *,
+    relation: str,
+    head: str | None = None,
+    tail: str | None = None,
+    top: int = 10,
+    new: bool = False,
+) -> list[Prediction]:
+    """The ``top`` entities that best complete (head, relation, ?) or (?, relation, tail), best first.
+
+    Labels or names will do. Entities of equal score are ordered by label. With ``new``, known facts are left out.
+
+    >>> import torch
+    >>> from capse.graph.dataset import Graph
+    >>> from capse.graph.link_prediction.predictor import LinkPredictor
+    >>> from capse import DistMult
+    >>> from capse.models import build_model
+    >>> graph = Graph.from_triples([("berlin", "capital_of", "germany"), ("paris", "capital_of", "france")])
+    >>> model = build_model(DistMult(dim=1), entities=4, relations=1)
+    >>> _ = model.entities.data.copy_(torch.tensor([[1.0], [2.0], [4.0], [2.0]]))
+    >>> _ = model.relations.data.fill_(1)
+    >>> for answer in predict(LinkPredictor(model, graph), relation="capital_of", head="berlin", top=3):
+    ...     print(answer.entity, answer.score, answer.known)
+    germany 4.0 True
+    france 2.0 False
+    paris 2.0 False
+    """
+    if (head is None) == (tail is None):
+        raise SettingsError("a query needs either a head or a tail", "give one; the other is what is asked for")
+    query = np.array([encode_query(predictor.graph, head, relation, tail)], np.int32)
+    table = _table(predictor, query, top, new)
+    return [Prediction(**row) for row in table.select(["entity", "name", "score", "known", "probability"]).to_pylist()]
+
+
+def predict_file(
+    predictor: LinkPredictor,
+    queries: str | Path,
+    out: str | Path,
+    *,
+    top: int = 10,
+    new: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Complete a file of queries (see `read_queries`) into a Parquet file with the columns of ``SCHEMA``.
+
+    Completions are those of `predict` (up to the rounding of matrix products, which may depend on how many are made at
+    once), in the order of the queries. The output is there whole or not at all, and memory does not grow with it:
+    queries are completed in blocks, each distinct query of a block once. Returns the number of queries; ``progress`` is
+    told how many are done, and that number.
+    """
+    if Path(out).suffix.lower() != ".parquet" or Path(out).is_dir():
+        raise SettingsError(f"{out} is no name for a Parquet file", "let it end in .parquet")
+    asked = read_queries(Path(queries), predictor.graph)
+    size = max(1, _MOST_PREDICTIONS // max(1, min(top, len(predictor.graph.entities))))
+    done = 0
+
+    def advance(completed: int) -> None:
+        nonlocal done
+        done += completed
+        if progress:
+            progress(done, len(asked))
+
+    with atomic_path(out) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+        for start in range(0, len(asked), size):
+            writer.write_table(_table(predictor, asked[start : start + size], top, new, advance))
+    return len(asked)
+
+
+def _table(
+    predictor: LinkPredictor,
+    queries: Queries,
+    top: int,
+    new: bool,
+    advance: Callable[[int], None] = lambda completed: None,
+) -> pa.Table:
+    """The best completions of queries (n, 3), one query after the other, as a table of ``SCHEMA``."""
+    if top < 1:
+        raise SettingsError(f"the {top} best predictions are asked for", "ask for 1 or more")
+    graph = predictor.graph
+    calibration = Calibration.load(predictor.folder) if predictor.folder else None
+    completions = complete(predictor, [Query(h, r, t, top, new) for h, r, t in queries.tolist()], advance)
+    counts = [len(best.entities) for best in completions]
+    asked = np.repeat(queries, counts, axis=0)
+    entities, scores, known = (np.concatenate(parts) for parts in zip(*completions, strict=True))
+    labels = graph.entities.labels
+    heads, tails = ([None if i == FREE else labels[i] for i in asked[:, side]] for side in (HEAD, TAIL))
+    columns = {
+        "head": heads,
+        "relation": [graph.relations.labels[i] for i in asked[:, RELATION]],
+        "tail": tails,
+        "rank": np.concatenate([np.arange(1, count + 1) for count in counts]),
+        "entity": [labels[i] for i in entities],
+        "name": [graph.entities.name(i) for i in entities],
+        "score": scores,
+        "known": known,
+        "probability": calibration.probability(scores) if calibration else [None] * len(scores),
+    }
+    return pa.table([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+class Query(NamedTuple):
+    """A triple by ids, with FREE for the side that is asked for, and how many completions of it are wanted."""
+
+    head: int
+    relation: int
+    tail: int
+    top: int = 10
+    new: bool = False  # leave known facts out
+
+
+class Completions(NamedTuple):
+    """The entities that best complete a query, best first."""
+
+    entities: npt.NDArray[np.intp]  # (n,) ids
+    scores: Float64s  # (n,)
+    known: npt.NDArray[np.bool_]  # (n,)
+
+
+def complete(
+    predictor: LinkPredictor,
+    queries: Sequence[Query],
+    advance: Callable[[int], None] = lambda completed: None,
+) -> list[Completions]:
+    """The best completions of each query; queries that differ in ``top`` or ``new`` alone are scored once.
+
+    ``advance`` is told how many queries each step has completed.
+    """
+    ids = np.array([query[:3] for query in queries], np.int32).reshape(-1, 3)
+    distinct, row_of = np.unique(ids, axis=0, return_inverse=True)
+    members: list[list[int]] = [[] for _ in distinct]
+    for place, row in enumerate(row_of.ravel()):
+        members[row].append(place)
+    found: dict[int, Completions] = {}
+    for part, table in _scored(predictor, distinct):
+        for row, candidates in zip(part, table, strict=True):
+            facts = _facts(predictor.graph, distinct[row])
+            for place in members[row]:
+                width = min(queries[place].top, len(candidates))
+                chosen = _highest(candidates, width, facts if queries[place].new else None)
+                found[place] = Completions(chosen, candidates[chosen].astype(np.float64), np.isin(chosen, facts))
+        advance(sum(len(members[row]) for row in part))
+    return [found[place] for place in range(len(queries))]
+
+
+@torch.no_grad()
+def _scored(predictor: LinkPredictor, queries: Queries) -> Iterator[tuple[Ids, npt.NDArray[np.floating]]]:
+    """All queries in blocks of bounded memory: their rows (n,), and the scores (n, E) of all entities as answers."""
+    size = max(1, MOST_CPU_MEMORY // (BYTES_PER_SCORE * len(predictor.graph.entities)))
+    for free in (HEAD, TAIL):
+        rows = np.flatnonzero(queries[:, free] == FREE)
+        # By relation: some models project all candidates once per relation.
+        rows = rows[np.argsort(queries[rows, RELATION], kind="stable")]
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            yield part, _scores(predictor, queries[part], free)
+
+
+def _facts(graph: Graph, query: Queries) -> Ids:
+    """The known answers to a query (3,)."""
+    head, relation, tail = (query[side : side + 1] for side in (HEAD, RELATION, TAIL))
+    found = graph.known.heads(relation, tail) if head[0] == FREE else graph.known.tails(head, relation)
+    return found.entities
+
+
+def _scores(predictor: LinkPredictor, queries: Queries, free: int) -> npt.NDArray[np.floating]:
+    """The scores (n, E) of all entities as answers."""
+    model, graph = predictor.model, predictor.graph
+    heads, relations, tails = torch.from_numpy(queries.astype(np.int64)).to(model.device).unbind(1)
+    answers = model.score_heads(relations, tails) if free == HEAD else model.score_tails(heads, relations)
+    scores: npt.NDArray[np.floating] = answers.cpu().numpy()
+    if not np.isfinite(scores).all():
+        row, entity = (int(place) for place in np.argwhere(~np.isfinite(scores))[0])
+        head, relation, tail = np.where(queries[row] == FREE, entity, queries[row])
+        what = f"({graph.entities.labels[head]}, {graph.relations.labels[relation]}, {graph.entities.labels[tail]})"
+        raise NonFiniteScoreError(float(scores[row, entity]), row, entity, what)
+    return scores
+
+
+def _highest(scores: npt.NDArray[np.floating], top: int, without: Ids | None = None) -> npt.NDArray[np.intp]:
+    """Where the ``top`` highest scores stand, best first, equals in their order: that of ids and so of labels.
+
+    >>> scores = np.array([1.0, 3.0, 9.0, 3.0, 2.0, 1.0])
+    >>> _highest(scores, top=4, without=np.array([2]))
+    array([1, 3, 4, 0])
+    """
+    if without is not None and len(without):
+        scores = scores.copy()
+        scores[without] = -np.inf
+    least = np.partition(scores, -top)[-top]
+    contenders = np.flatnonzero((scores >= least) & (scores > -np.inf))
+    return contenders[np.argsort(-scores[contenders], kind="stable")[:top]]

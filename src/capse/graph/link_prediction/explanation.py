@@ -1,0 +1,231 @@
+"""What in the graph speaks for a prediction: the dimensions that carry its score, and the training facts near it.
+
+It describes what the model computed and what it was trained on. It is no proof that the fact holds.
+
+* **Dimensions.** Where a score is a sum over dimensions, or rises with one, the summands; see
+  `capse.models.base.Scorer.contributions`. For CapsE dimension i is first-layer capsule i and adds c_i û_i·s/‖s‖ to the
+  length ‖s‖ of the output capsule.
+* **Nearest facts.** The training facts (h', r, t') of the same relation whose mean similarity
+  (cos(h, h') + cos(t, t')) / 2 is the highest, cos between rows of the entity table.
+* **Links.** Training facts that join the two entities themselves, the same relation the other way round among them.
+* **Paths.** Entities that training facts join to both, those with the fewest facts first: they say the most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from capse.arrays import Float64s
+from capse.evaluation.ranks import NonFiniteScoreError
+from capse.graph.dataset import SPLITS, Graph
+from capse.graph.link_prediction.calibration import Calibration
+from capse.triples import HEAD, RELATION, TAIL, Triples
+
+if TYPE_CHECKING:
+    from capse.graph.link_prediction.predictor import LinkPredictor
+
+NOTE = "This describes what the model computed and which training facts lie near. It is no proof that the fact holds."
+
+Asked = Literal["head", "tail"]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A triple by labels and by names."""
+
+    head: str
+    relation: str
+    tail: str
+    head_name: str
+    relation_name: str
+    tail_name: str
+
+    @classmethod
+    def of(cls, graph: Graph, triple: Sequence[int]) -> Fact:
+        head, relation, tail = map(int, triple)
+        entities, relations = graph.entities, graph.relations
+        labels = entities.labels[head], relations.labels[relation], entities.labels[tail]
+        return cls(*labels, entities.name(head), relations.name(relation), entities.name(tail))
+
+    def __str__(self) -> str:
+        return f"{self.head_name} — {self.relation_name} — {self.tail_name}"
+
+
+@dataclass(frozen=True)
+class NearFact:
+    """A training fact of the same relation, and how alike its entities are to those explained; 1 is the same."""
+
+    fact: Fact
+    similarity: float  # the mean of the two below
+    head_similarity: float
+    tail_similarity: float
+
+
+@dataclass(frozen=True)
+class FactPath:
+    """An entity that training facts join to both sides."""
+
+    through: str  # its label
+    name: str
+    facts: int  # how many training facts it is in
+    from_head: Fact  # joins it to the head, in either direction
+    to_tail: Fact
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """What each dimension adds; what is positive speaks for the triple."""
+
+    of: str  # what they sum to
+    total: float
+    values: list[float]
+
+    def strongest(self, count: int) -> list[tuple[int, float]]:
+        """The dimensions of the largest values, whatever their sign.
+
+        >>> Dimensions("the score", 1.0, [0.5, -1.5, 2.0]).strongest(2)
+        [(2, 2.0), (1, -1.5)]
+        """
+        order = sorted(range(len(self.values)), key=lambda i: -abs(self.values[i]))
+        return [(i, self.values[i]) for i in order[:count]]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What speaks for a triple."""
+
+    fact: Fact
+    score: float
+    known: str | None  # the split that holds it
+    probability: float | None  # None where the run is not calibrated
+    head_facts: int  # training facts the head is in; 0 means that the model never saw it
+    tail_facts: int
+    dimensions: Dimensions | None  # None where the model's score is no sum over dimensions
+    nearest: list[NearFact]
+    links: list[Fact]
+    paths: list[FactPath]
+    note: str = NOTE
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``capse explain --json`` prints."""
+        return asdict(self)
+
+
+def explain(
+    predictor: LinkPredictor, *, head: str, relation: str, tail: str, asked: Asked = "tail", most: int = 5
+) -> Explanation:
+    """Explain the score of a triple given by labels or names, with at most ``most`` facts of each kind.
+
+    ``asked`` says which side was asked for; models with reciprocal relations have a score for each.
+
+    >>> from capse import DistMult
+    >>> from capse.models import build_model
+    >>> from capse.graph.link_prediction.predictor import LinkPredictor
+    >>> graph = Graph.from_triples([("berlin", "capital_of", "germany"), ("paris", "capital_of", "france")])
+    >>> model = build_model(DistMult(dim=2), entities=4, relations=1)
+    >>> why = explain(LinkPredictor(model, graph), head="berlin", relation="capital_of", tail="germany")
+    >>> why.known, str(why.nearest[0].fact), len(why.dimensions.values)
+    ('train', 'paris — capital_of — france', 2)
+    """
+    graph = predictor.graph
+    (triple,) = predictor.encode([(head, relation, tail)])
+    score, dimensions = _carried(predictor, triple, asked)
+    fact = Fact.of(graph, triple)
+    if not np.isfinite(score):
+        raise NonFiniteScoreError(score, 0, 0, str(fact))
+    calibration = Calibration.load(predictor.folder) if predictor.folder else None
+    return Explanation(
+        fact=fact,
+        score=score,
+        known=next((split for split in SPLITS if _same(graph.split(split), triple).any()), None),
+        probability=float(calibration.probability(np.array(score))) if calibration else None,
+        head_facts=len(_with(graph.train, triple[HEAD])),
+        tail_facts=len(_with(graph.train, triple[TAIL])),
+        dimensions=dimensions,
+        nearest=_nearest(predictor, triple, most),
+        links=_links(graph, triple, most),
+        paths=_paths(graph, triple, most),
+    )
+
+
+@torch.no_grad()
+def _carried(predictor: LinkPredictor, triple: Triples, asked: Asked) -> tuple[float, Dimensions | None]:
+    """The score of a triple, and its summands."""
+    model = predictor.model
+    first, relation, second = torch.from_numpy(triple).to(model.device)
+    if model.reciprocal and asked == "head":
+        first, relation, second = second, relation + model.relation_count, first
+    vectors = model.entity(first[None]), model.relation(relation[None]), model.entity(second[None])
+    score = float(model.scorer.score_triples(*vectors))
+    parts = model.scorer.contributions(*vectors)
+    if parts is None:
+        return score, None
+    values = parts.values[0].double()
+    return score, Dimensions(parts.of, float(values.sum()), values.tolist())
+
+
+def _nearest(predictor: LinkPredictor, triple: Triples, most: int) -> list[NearFact]:
+    train = predictor.graph.train
+    rows = train[(train[:, RELATION] == triple[RELATION]) & ~_same(train, triple)]
+    to_head, to_tail = (_similarities(predictor.model.entities, triple[side]) for side in (HEAD, TAIL))
+    both = (to_head[rows[:, HEAD]] + to_tail[rows[:, TAIL]]) / 2
+    best = np.argsort(-both, kind="stable")[:most]  # equals in the order of ids and so of labels
+    return [
+        NearFact(Fact.of(predictor.graph, row), float(similarity), float(to_head[row[HEAD]]), float(to_tail[row[TAIL]]))
+        for row, similarity in zip(rows[best], both[best], strict=True)
+    ]
+
+
+@torch.no_grad()
+def _similarities(table: Tensor, entity: int) -> Float64s:
+    """The cosine of each row with one of them; 0 for a vector of zeros."""
+    lengths = torch.linalg.vector_norm(table, dim=1)
+    cosines = (table @ table[entity]) / (lengths * lengths[entity]).clamp(min=1e-12)
+    return np.asarray(cosines.clamp(-1, 1).double().cpu())
+
+
+def _same(rows: Triples, triple: Triples) -> npt.NDArray[np.bool_]:
+    head, relation, tail = triple
+    same: npt.NDArray[np.bool_] = (rows[:, HEAD] == head) & (rows[:, RELATION] == relation) & (rows[:, TAIL] == tail)
+    return same
+
+
+def _with(rows: Triples, entity: int) -> Triples:
+    found: Triples = rows[(rows[:, HEAD] == entity) | (rows[:, TAIL] == entity)]
+    return found
+
+
+def _links(graph: Graph, triple: Triples, most: int) -> list[Fact]:
+    rows = _with(graph.train, triple[HEAD])
+    rows = rows[rows[:, HEAD] + rows[:, TAIL] - triple[HEAD] == triple[TAIL]]  # the other end; a loop's is its own
+    return [Fact.of(graph, row) for row in rows[~_same(rows, triple)][:most]]
+
+
+def _paths(graph: Graph, triple: Triples, most: int) -> list[FactPath]:
+    if triple[HEAD] == triple[TAIL]:
+        return []
+    of_head, of_tail = (_with(graph.train, triple[side]) for side in (HEAD, TAIL))
+    shared = np.intersect1d(of_head[:, [HEAD, TAIL]], of_tail[:, [HEAD, TAIL]])
+    middles = np.setdiff1d(shared, triple[[HEAD, TAIL]])
+    facts = _facts_of_each(graph)[middles]
+    paths = []
+    for place in np.argsort(facts, kind="stable")[:most]:
+        middle = middles[place]
+        joins = [Fact.of(graph, _with(rows, middle)[0]) for rows in (of_head, of_tail)]
+        labels = graph.entities.labels[middle], graph.entities.name(middle)
+        paths.append(FactPath(*labels, int(facts[place]), *joins))
+    return paths
+
+
+def _facts_of_each(graph: Graph) -> npt.NDArray[np.integer]:
+    """In how many training facts each entity is, (E,)."""
+    heads, tails = graph.train[:, HEAD], graph.train[:, TAIL]
+    others = tails[heads != tails]  # a fact about one entity is one fact
+    return np.bincount(heads, minlength=len(graph.entities)) + np.bincount(others, minlength=len(graph.entities))

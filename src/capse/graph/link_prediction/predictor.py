@@ -1,0 +1,153 @@
+"""A trained model together with the graph it was trained on: what a run folder holds and what people ask."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import yaml
+
+from capse.errors import RunError
+from capse.graph.dataset import Graph, load_graph
+from capse.graph.link_prediction.calibration import Calibration, calibrate
+from capse.graph.link_prediction.completion import Prediction, predict
+from capse.graph.link_prediction.evaluation import LinkPredictionResult, evaluate
+from capse.graph.link_prediction.explanation import Asked, Explanation, explain
+from capse.graph.readers.memory import labelled_rows
+from capse.graph.vocabulary import Vocabulary
+from capse.graph.writing import save_graph
+from capse.kernels.workspace import chunk_size
+from capse.models import TripleModel, build_model, model_settings, name_of
+from capse.runs.atomic import atomic_folder, check_free, write_text
+from capse.runs.devices import choose_device
+from capse.runs.folder import RunFolder
+from capse.runs.formats import FORMAT
+from capse.runs.manifest import entering, write_manifest
+from capse.runs.settings import to_mapping
+from capse.runs.tensors import load_tensors, save_tensors
+from capse.triples import Triples
+
+_REMEDY = "train the model again"
+
+
+class LinkPredictor:
+    """A trained model that knows its graph: score, evaluate and predict by label or name."""
+
+    def __init__(self, model: TripleModel, graph: Graph, folder: RunFolder | None = None) -> None:
+        self.model = model.eval()
+        self.graph = graph
+        self.folder = folder
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto") -> LinkPredictor:
+        """The predictor of a finished run. Nothing in the folder is executed: it is numbers and text."""
+        run = RunFolder.open(path)
+        section = run.read_recipe().get("model")
+        if not isinstance(section, dict):
+            raise RunError(f"{run.recipe} does not say which model this is", _REMEDY)
+        settings = model_settings(section)
+        graph = load_run_graph(run)
+        model = build_model(settings, len(graph.entities), len(graph.relations))
+        tensors, _ = load_tensors(run.model, _REMEDY)
+        try:
+            model.load_state_dict(tensors)
+        except RuntimeError as error:
+            raise RunError(f"{run.model} does not fit its recipe and vocabulary", _REMEDY) from error
+        return cls(model.to(choose_device(device)), graph, run)
+
+    def save(self, path: str | Path) -> None:
+        """Write a new run folder: everything that `load` and the command line need, and the record of the training."""
+        check_free(Path(path))
+        with atomic_folder(path) as temporary:
+            run = RunFolder(temporary)
+            if self.folder is not None:
+                for name in ("recipe", "metrics", "results", "calibration"):
+                    source: Path = getattr(self.folder, name)
+                    if source.is_file():
+                        shutil.copyfile(source, getattr(run, name))
+            elif self.model.settings is not None:
+                model = {"name": name_of(self.model.settings), **to_mapping(self.model.settings)}
+                sections = {"format": FORMAT, "data": self.graph.name, "model": model}
+                write_text(run.recipe, yaml.safe_dump(sections, sort_keys=False))
+            else:
+                raise RunError("this model does not say what its settings are", "make it with build_model")
+            save_run_graph(run, self.graph)
+            self.save_weights(run)
+            write_manifest(temporary)
+        self.folder = RunFolder(path)
+
+    def save_weights(self, run: RunFolder) -> None:
+        """Write the weights into a run that has everything else."""
+        with entering(run.path, run.model):
+            save_tensors(run.model, dict(self.model.state_dict()), {})
+
+    def encode(self, triples: Any) -> Triples:
+        """Ids (n, 3) of triples given by labels or names, in any form that `Graph.from_triples` takes."""
+        entities, relations = self.graph.entities, self.graph.relations
+        rows = [(entities.id(h), relations.id(r), entities.id(t)) for h, r, t in labelled_rows("triples", triples)]
+        return np.array(rows, np.int64).reshape(-1, 3)
+
+    def score(self, triples: Any) -> list[float]:
+        """The score of each (head, relation, tail), given by labels or names; higher is more plausible."""
+        scores: list[float] = self.score_ids(self.encode(triples)).tolist()
+        return scores
+
+    @torch.no_grad()
+    def score_ids(self, triples: Triples) -> npt.NDArray[np.floating]:
+        """The scores (n,) of triples (n, 3) given by ids."""
+        if not len(triples):
+            return np.empty(0, np.float32)
+        ids = torch.from_numpy(triples).to(self.model.device)
+        size = chunk_size(self.model.scorer.floats_per_triple, self.model.device)
+        parts = [self.model.score_triples(*part.unbind(1)) for part in ids.split(size)]
+        scores: npt.NDArray[np.floating] = torch.cat(parts).cpu().numpy()
+        return scores
+
+    def evaluate(self, split: str = "test", data: str | Path | None = None, **options: Any) -> LinkPredictionResult:
+        """Rank both sides of every triple of a split of the run's own graph, or of other data in its vocabulary.
+
+        Other data may be a folder with a test file alone. The run's own triples do not compete with its triples, and
+        what training never saw is counted by them.
+        """
+        if data is None:
+            return evaluate(self.model, self.graph, split, **options)
+        other = load_graph(data, (self.graph.entities, self.graph.relations), train_required=False)
+        return evaluate(self.model, other, split, trained_on=self.graph, **options)
+
+    def predict(
+        self, *, relation: str, head: str | None = None, tail: str | None = None, top: int = 10, new: bool = False
+    ) -> list[Prediction]:
+        """The entities that best complete (head, relation, ?) or (?, relation, tail); see `completion.predict`."""
+        return predict(self, relation=relation, head=head, tail=tail, top=top, new=new)
+
+    def explain(self, *, head: str, relation: str, tail: str, asked: Asked = "tail", most: int = 5) -> Explanation:
+        """What speaks for (head, relation, tail); see `explanation.explain`."""
+        return explain(self, head=head, relation=relation, tail=tail, asked=asked, most=most)
+
+    def calibrate(self, seed: int = 0) -> Calibration:
+        """Fit probabilities to the validation triples, and keep the fit in the run: predictions then have them."""
+        calibration = calibrate(self.model, self.graph, seed)
+        if self.folder:
+            calibration.save(self.folder)
+        return calibration
+
+
+def save_run_graph(run: RunFolder, graph: Graph) -> None:
+    """Keep the graph in the run, so that the run can be moved, evaluated and asked without the files it came from."""
+    save_graph(graph, run.graph)
+    graph.entities.save(run.vocabulary / "entities.parquet")
+    graph.relations.save(run.vocabulary / "relations.parquet")
+
+
+def load_run_graph(run: RunFolder) -> Graph:
+    """The graph that `save_run_graph` kept, under the name it was trained by."""
+    if not run.graph.is_dir():
+        raise RunError(f"{run.graph} is missing", "restore it, or train the model again")
+    vocabularies = tuple(Vocabulary.load(run.vocabulary / f"{kind}.parquet") for kind in ("entities", "relations"))
+    graph = load_graph(run.graph, (vocabularies[0], vocabularies[1]))
+    name = run.read_recipe().get("data") or graph.name
+    return Graph(str(name), graph.entities, graph.relations, graph.train, graph.valid, graph.test)

@@ -1,0 +1,1 @@
+"""The recipes of capse itself: for graphs here, for search in `search/`."""

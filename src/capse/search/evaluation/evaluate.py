@@ -1,0 +1,185 @@
+"""How good is a ranker, and better than what?
+
+Beside every result stand chance, the engine's own order, a scorer that sees the document alone, and the same ranker
+without the user: what a ranker has learned about users is what it gains over these, on the same lists.
+
+A ranker is given a log whose lists are shuffled (`shuffled`), and ties count in expectation (`list_metrics`), so the
+order in which a list's documents are stored earns nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from capse.arrays import Bools, Int64s
+from capse.errors import DataError, SettingsError
+from capse.evaluation.intervals import bootstrap_interval
+from capse.evaluation.paired import PairedComparison, compare
+from capse.search.evaluation.judged_lists import JudgedLists, Ranker, shuffled
+from capse.search.evaluation.list_metrics import NAMES, ListMetrics, click_reciprocal_ranks, expected_chance
+from capse.search.evaluation.popularity import DocumentOnly
+from capse.search.logs.history import HistoryKind, cutoffs
+from capse.search.logs.search_log import SPLITS, SearchLog
+
+SIGNIFICANT = 0.05
+EARLIER_CLICKS = {"0": 0, "1-4": 1, "5-19": 5, "20+": 20}  # where each group begins
+
+# What a ranker may offer beside `score`, and the name of what it then gives.
+OFFERED = {"without_user": "without_user", "document_only": "own_document_only"}
+
+
+@dataclass(frozen=True)
+class SearchEvaluation:
+    """One ranker on the lists of one split, with what each list contributed."""
+
+    method: str
+    log: str
+    split: str
+    history: HistoryKind
+    impressions: int  # those with a satisfied click
+    unjudged: int  # those without one, which no figure counts
+    seconds: float  # scoring
+    metrics: dict[str, float]
+    intervals: dict[str, list[float]]  # 95 %, low and high
+    per_click: dict[str, float]  # every satisfied click by its own rank, not just the first of its list
+    warm: dict[str, float]  # users with an impression in an earlier split
+    cold: dict[str, float]  # the others
+    with_history: dict[str, float]  # users with a satisfied click before the cutoff
+    by_earlier_clicks: dict[str, dict[str, float]]
+    beside: dict[str, dict[str, float]]
+    comparisons: dict[str, PairedComparison]  # MRR of this ranker minus that of another
+    warnings: list[str]
+    judged: Int64s = field(repr=False)  # (impressions,) of the log
+    lists: ListMetrics = field(repr=False)
+    chance: ListMetrics = field(repr=False)
+
+    @property
+    def mrr(self) -> float:
+        return self.metrics["mrr"]
+
+    def versus(self, other: SearchEvaluation) -> PairedComparison:
+        """The MRR of this ranker minus the other's, on the same lists."""
+        if (self.log, self.split) != (other.log, other.split) or not np.array_equal(self.judged, other.judged):
+            raise SettingsError(
+                f"{self.method} and {other.method} ranked different lists", "evaluate both on one split"
+            )
+        return compare(self.lists.mrr, other.lists.mrr)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``capse search evaluate --json`` prints."""
+        arrays = ("judged", "lists", "chance")
+        values: dict[str, Any] = {}
+        for name in (f.name for f in fields(self) if f.name not in arrays):
+            values |= self.metrics if name == "metrics" else {name: getattr(self, name)}
+        return values | {"comparisons": {name: asdict(found) for name, found in self.comparisons.items()}}
+
+
+def evaluate(
+    ranker: Ranker,
+    log: SearchLog,
+    split: str = "test",
+    *,
+    history: HistoryKind = "prequential",
+    method: str = "",
+    beside: bool = True,
+    against: Sequence[SearchEvaluation] = (),
+    seed: int = 0,
+) -> SearchEvaluation:
+    """Rank the lists of a split that have a satisfied click.
+
+    ``method`` is the ranker's name, its own by default. ``beside`` adds what every result should be seen with,
+    ``against`` comparisons with rankers evaluated before. ``seed`` is that of the shuffle and of the bootstrap.
+    """
+    judged = log.judged(split)
+    if len(judged) < 2:
+        raise DataError(
+            f"the {split} split of the log {log.name!r} has {len(judged)} impressions with a satisfied click",
+            "choose a split with two or more",
+        )
+    method = method or str(getattr(ranker, "name", type(ranker).__name__))
+    lists = JudgedLists(shuffled(log, seed), judged, cutoffs(log, history, split))
+    started = time.perf_counter()
+    scores = lists.scores(ranker)
+    seconds = time.perf_counter() - started
+
+    found = lists.measure(scores, method)
+    by_click = click_reciprocal_ranks(scores, lists.relevant, lists.lengths, method=method)
+    low, high = bootstrap_interval(found.table, seed=seed).tolist()
+    earlier = lists.earlier_clicks
+    warm = _seen_in_earlier_splits(log, split)[judged]
+    others = _beside(ranker, lists) if beside else {}
+    result = SearchEvaluation(
+        method=method,
+        log=log.name,
+        split=split,
+        history=history,
+        impressions=len(judged),
+        unjudged=len(log.of_split(split)) - len(judged),
+        seconds=seconds,
+        metrics=found.means(),
+        intervals={name: [low[m], high[m]] for m, name in enumerate(NAMES)},
+        per_click={"clicks": len(by_click), "mrr": float(by_click.mean())},
+        warm=_part(found, warm),
+        cold=_part(found, ~warm),
+        with_history=_part(found, earlier > 0),
+        by_earlier_clicks=_by_earlier_clicks(found, earlier),
+        beside={name: metrics.means() for name, metrics in others.items()},
+        comparisons={name: compare(found.mrr, other.mrr, seed=seed) for name, other in others.items()},
+        warnings=[],
+        judged=judged,
+        lists=found,
+        chance=expected_chance(lists.relevant, lists.lengths),
+    )
+    comparisons = result.comparisons | {other.method: result.versus(other) for other in against}
+    return replace(result, comparisons=comparisons, warnings=_warnings(result, lists))
+
+
+def _seen_in_earlier_splits(log: SearchLog, split: str) -> Bools:
+    """(n,) whether the user of an impression has another in a split before this one."""
+    return np.isin(log.user, log.user[log.split < SPLITS.index(split)])
+
+
+def _part(found: ListMetrics, chosen: Bools) -> dict[str, float]:
+    count = int(chosen.sum())
+    return {"impressions": count, **(found[chosen].means() if count else {})}
+
+
+def _by_earlier_clicks(found: ListMetrics, earlier: Int64s) -> dict[str, dict[str, float]]:
+    group = np.searchsorted(list(EARLIER_CLICKS.values()), earlier, side="right") - 1
+    return {name: _part(found, group == place) for place, name in enumerate(EARLIER_CLICKS)}
+
+
+def _beside(ranker: Ranker, lists: JudgedLists) -> dict[str, ListMetrics]:
+    found = {
+        "chance": expected_chance(lists.relevant, lists.lengths),
+        "engine": lists.measure(-lists.position, "engine"),
+        "document_only": lists.measure(lists.scores(DocumentOnly()), "document only"),
+    }
+    for offer, name in OFFERED.items():
+        if hasattr(ranker, offer):
+            found[name] = lists.measure(lists.scores(getattr(ranker, offer)()), name)
+    return found
+
+
+def _warnings(result: SearchEvaluation, lists: JudgedLists) -> list[str]:
+    meaning = {
+        "chance": "chance",
+        "document_only": "a scorer that sees the document alone",
+        "without_user": "the same ranker without the user",
+    }
+    found = [
+        f"{result.method} is not significantly above {what}: MRR {result.mrr:.4f} to {result.beside[name]['mrr']:.4f}, "
+        f"p = {result.comparisons[name].p_value:.2g}"
+        for name, what in meaning.items()
+        if name in result.comparisons and not _above(result.comparisons[name])
+    ]
+    return [*found, *filter(None, [lists.longer_than_a_page()])]
+
+
+def _above(comparison: PairedComparison) -> bool:
+    return comparison.difference > 0 and comparison.p_value < SIGNIFICANT

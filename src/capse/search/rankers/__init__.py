@@ -1,0 +1,1 @@
+"""Rankers of a log's lists: baselines, LambdaMART (SP and the blend) and trained runs of neural models."""

@@ -1,0 +1,98 @@
+"""Sparse rows compared pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+import scipy.sparse
+
+from capse.arrays import Float64s, Int64s
+from capse.search.logs.documents import count_matrix
+
+Label = TypeVar("Label", bound=Hashable)
+
+
+def numbered(labels: Iterable[Label]) -> dict[Label, int]:
+    """A number for each distinct label, in order of first appearance."""
+    return {label: number for number, label in enumerate(dict.fromkeys(labels))}
+
+
+def codes(labels: Iterable[Hashable]) -> Int64s:
+    """The number of each label.
+
+    >>> codes(["b", "a", "b"])
+    array([0, 1, 0])
+    """
+    labels = list(labels)
+    known = numbered(labels)
+    return np.array([known[label] for label in labels], np.int64)
+
+
+def presence(texts: Iterable[Iterable[str]], vocabulary: Mapping[str, int]) -> scipy.sparse.csr_matrix:
+    """Which words of the vocabulary (rows, V) each text has: 0 or 1."""
+    return count_matrix([dict.fromkeys(text, 1) for text in texts], vocabulary)
+
+
+def row_sums(rows: scipy.sparse.csr_matrix) -> Float64s:
+    return np.asarray(rows.sum(1), np.float64).ravel()
+
+
+def inverse_frequency(rows: scipy.sparse.csr_matrix) -> Float64s:
+    """(V,) how rare a word is: ln(1 + (D - n + 0.5) / (n + 0.5)) for a column that is not zero in n of D rows."""
+    found = np.bincount(rows.indices, minlength=rows.shape[1])
+    return np.asarray(np.log1p((rows.shape[0] - found + 0.5) / (found + 0.5)), np.float64)
+
+
+def weigh(rows: scipy.sparse.csr_matrix, weights: Float64s) -> scipy.sparse.csr_matrix:
+    """The rows with each column multiplied by its weight."""
+    weighted = rows.copy()
+    weighted.data = weighted.data * weights[weighted.indices]
+    return weighted
+
+
+def unit_rows(rows: scipy.sparse.csr_matrix, weights: Float64s) -> scipy.sparse.csr_matrix:
+    """The weighted rows, each divided by its length; an empty row stays empty."""
+    weighted = weigh(rows, weights)
+    squares = weighted.copy()
+    squares.data = squares.data**2
+    lengths = np.sqrt(row_sums(squares))
+    weighted.data = weighted.data / np.repeat(np.where(lengths > 0, lengths, 1), np.diff(weighted.indptr))
+    return weighted
+
+
+def paired(left: scipy.sparse.csr_matrix, i: Any, right: scipy.sparse.csr_matrix, j: Any) -> Float64s:
+    """The inner products of rows ``left[i[p]]`` and ``right[j[p]]`` for every pair p."""
+    left.sort_indices()
+    right.sort_indices()
+    products = np.zeros(len(i))
+    _paired(left.indptr, left.indices, left.data, i, right.indptr, right.indices, right.data, j, products)
+    return products
+
+
+@numba.njit(cache=True)
+def _paired(
+    starts: Any,
+    columns: Any,
+    values: Any,
+    i: Any,
+    other_starts: Any,
+    other_columns: Any,
+    other_values: Any,
+    j: Any,
+    out: Any,
+) -> None:
+    for p in range(len(i)):
+        a, a_end = starts[i[p]], starts[i[p] + 1]
+        b, b_end = other_starts[j[p]], other_starts[j[p] + 1]
+        while a < a_end and b < b_end:
+            if columns[a] == other_columns[b]:
+                out[p] += values[a] * other_values[b]
+                a += 1
+                b += 1
+            elif columns[a] < other_columns[b]:
+                a += 1
+            else:
+                b += 1

@@ -1,0 +1,56 @@
+"""Types of fields that requests and the store share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, WithJsonSchema
+
+from capse.errors import DataError
+from capse.search.times import parse_time
+from capse.service.limits import MAX_ID, MAX_QUERY, MAX_SECONDS, MAX_TIME
+
+
+def storable(value: str) -> bool:
+    """Whether databases take a text: none takes half of a surrogate pair, and PostgreSQL no zero."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in value
+
+
+def _storable(value: str) -> str:
+    if not storable(value):
+        raise ValueError("text with a zero in it cannot be stored: remove it")
+    return value
+
+
+def _microseconds(value: object) -> int:
+    try:
+        return parse_time(value)
+    except DataError as error:
+        raise ValueError(str(error)) from error
+
+
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(_storable)]
+Session = Annotated[str, Field(max_length=MAX_ID), AfterValidator(_storable)]  # may be empty: the client has none
+Query = Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(_storable)]
+Dwell = Annotated[float, Field(strict=True, ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+Microseconds = Annotated[int, Field(strict=True, ge=0, le=MAX_TIME)]  # since 1970: as times are stored
+Time = Annotated[  # seconds since 1970 or ISO 8601 text, read as microseconds
+    int,
+    Field(le=MAX_TIME),
+    BeforeValidator(_microseconds),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "format": "date-time"}]}),
+]
+
+
+def one_or_many(many: str) -> Discriminator:
+    """Tells a body that has many questions under this key (Tag "many") from one that is a question (Tag "one")."""
+
+    def tag(body: object) -> str:
+        keys = body if isinstance(body, dict) else getattr(body, "__dict__", {})  # as it was sent, or a model
+        return "many" if many in keys else "one"
+
+    return Discriminator(tag)

@@ -1,0 +1,87 @@
+"""The loaded runs, each with what answering needs: immutable, so that a new one takes an old one's place at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capse.errors import CapseError, RunError, SettingsError
+from capse.runs.folder import RunFolder
+from capse.search.rankers.sp_lambdamart import DESCRIPTION as TREES
+from capse.service.graph_model import GraphModel
+from capse.service.problems import Problem
+from capse.service.search_model import SearchModel
+
+
+@dataclass(frozen=True)
+class Models:
+    """What is in service."""
+
+    graph: GraphModel | None = None
+    search: SearchModel | None = None
+
+    @classmethod
+    def load(cls, runs: Sequence[str]) -> Models:
+        """Load every run, at most one of each kind; an error leaves nothing behind."""
+        models: dict[str, Any] = {}
+        for run in runs:
+            kind = "search" if RunFolder(run).vectors.is_dir() else "graph"
+            if kind in models:
+                raise SettingsError(f"{run} is a second {kind} run", "serve one graph run, one search run, or both")
+            if (Path(run) / TREES).is_file():
+                remedy = "serve one trained with --method capse, convkb or transe"
+                raise SettingsError(f"{run} is a run of trees, which look at a whole log", remedy)
+            version = fingerprint(run)
+            models[kind] = SearchModel.load(run, version) if kind == "search" else GraphModel.load(run, version)
+        return cls(**models)
+
+    def reloaded(self, runs: Sequence[str]) -> Models:
+        """What lies in the folders now; these models themselves where nothing has changed."""
+        if {fingerprint(run) for run in runs} == set(self.versions.values()):
+            return self
+        return Models.load(runs)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of each kind of model that is in service."""
+        both = {"graph": self.graph, "search": self.search}
+        return {kind: model.version for kind, model in both.items() if model is not None}
+
+    def require_graph(self) -> GraphModel:
+        if self.graph is None:
+            raise Problem("no-such-model", "no graph run is served", "start the service with one: capse serve RUN")
+        return self.graph
+
+    def require_search(self) -> SearchModel:
+        if self.search is None:
+            raise Problem("no-such-model", "no search run is served", "start the service with one: capse serve RUN")
+        return self.search
+
+
+def fingerprint(path: str | Path) -> str:
+    """Twelve hexadecimal digits that change when the files of a run do, those aside that only training reads."""
+    run = RunFolder.open(path)
+    not_served = {run.checkpoints.name, run.tensorboard.name, run.metrics.name, run.results.name}
+    digest = hashlib.sha256()
+    for file in sorted(run.path.rglob("*")):
+        relative = file.relative_to(run.path)
+        if relative.parts[0] in not_served or relative.name.startswith(".") or not file.is_file():
+            continue
+        digest.update(f"{relative}\0".encode())
+        try:
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError as error:
+            raise RunError(f"{file} cannot be read ({error.strerror})", "check its permissions") from error
+    return digest.hexdigest()[:12]
+
+
+def without_paths(error: CapseError, runs: Sequence[str]) -> str:
+    """What an error says, with 'RUN' in place of where the runs lie."""
+    text = " ".join(str(error).split())
+    for run in sorted(runs, key=len, reverse=True):
+        text = text.replace(str(Path(run)), "RUN").replace(run, "RUN")
+    return text

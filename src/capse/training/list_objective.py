@@ -1,0 +1,74 @@
+"""Training on lists: what was clicked against what was shown beside it and not clicked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capse.errors import SettingsError
+from capse.models import PersonalModel
+from capse.runs.settings import Section
+from capse.training.losses import Loss, SampledLoss, build_loss, names_of
+from capse.training.objectives import Objective
+
+
+@dataclass(frozen=True)
+class Shown(Section):
+    """The documents of a list that a clicked one is held against."""
+
+    count: int = 50  # at most so many results of a list, drawn anew at each step where it has more
+
+    def __post_init__(self) -> None:
+        if self.count < 2:
+            raise SettingsError(f"shown.count is {self.count}", "choose 2 results or more")
+
+
+@dataclass(frozen=True)
+class Lists:
+    """L lists of up to M documents; −1 fills a short one up."""
+
+    queries: Tensor  # (L, k) fixed
+    profiles: Tensor  # (L, k) what was known of the user at that moment, fixed
+    users: Tensor  # (L,) rows of the model's offsets, −1 for none
+    documents: Tensor  # (L, M) rows of the document vectors
+    relevant: Tensor  # (L, M) bool
+    vectors: Tensor  # (D, k) fixed
+
+
+class ListObjective(Objective):
+    """Each clicked document against the list's others; a list with several clicks counts once for each.
+
+    An example is a list. The paper's data has an impression with several clicks as several lists, which comes to the
+    same: the documents beside a click count as irrelevant once per click.
+    """
+
+    def __init__(self, model: PersonalModel, lists: Lists, loss: Loss, shown: Shown) -> None:
+        super().__init__()
+        self.model: PersonalModel = model
+        self.examples: Tensor = torch.arange(len(lists.users), device=model.device)
+        self.lists, self.shown, self.loss = lists, shown, loss
+        self.function: Any = build_loss(loss)
+        if not isinstance(self.function, SampledLoss):
+            raise SettingsError(f"loss.name is {loss.name!r}", f"lists take one of {names_of(SampledLoss)}")
+
+    def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+        lists = self.lists
+        documents, relevant = self._drawn(lists.documents[batch], lists.relevant[batch], generator)
+        absent = documents < 0
+        vectors = lists.vectors[documents.clamp(min=0)]
+        scores = self.model.score_lists(lists.queries[batch], lists.profiles[batch], lists.users[batch], vectors)
+        beside = scores.masked_fill(relevant | absent, -torch.inf)
+        place, column = relevant.nonzero(as_tuple=True)
+        loss: Tensor = self.function.reduce(self.function.of_sampled(scores[place, column], beside[place]))
+        return loss
+
+    def _drawn(self, documents: Tensor, relevant: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """At most ``count`` columns of each list: what was clicked, then others by lot."""
+        if documents.shape[1] <= self.shown.count:
+            return documents, relevant
+        keys = torch.rand(documents.shape, device=documents.device, generator=generator) - (documents < 0).float()
+        chosen = (keys + relevant.float()).topk(self.shown.count, dim=1).indices
+        return documents.gather(1, chosen), relevant.gather(1, chosen)

@@ -1,0 +1,1 @@
+"""Train, rank and record what a plan has and the results lack."""

@@ -1,0 +1,1 @@
+"""Which runs and rankers the tables and figures are made of."""

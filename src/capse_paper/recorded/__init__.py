@@ -1,0 +1,1 @@
+"""What is kept of runs, grids and rankers, read and checked."""

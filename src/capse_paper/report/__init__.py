@@ -1,0 +1,1 @@
+"""The findings for people: tables of text, figures, and one HTML page."""

@@ -1,0 +1,90 @@
+"""A manifest knows every file of a run; whenever a run is killed, its entries are true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from capse.errors import RunError
+from capse.runs.manifest import MANIFEST, check_file, check_files, entering, is_whole, write_manifest
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    for name in ("recipe.yaml", "graph/train.parquet", "results.json", "checkpoints/last.safetensors"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    write_manifest(tmp_path)
+    return tmp_path
+
+
+def test_it_has_what_a_run_is_made_of_and_no_records(run: Path) -> None:
+    files = json.loads((run / MANIFEST).read_text(encoding="utf-8"))["files"]
+    assert list(files) == ["graph/train.parquet", "recipe.yaml"]
+    assert files["recipe.yaml"]["size"] == len("recipe.yaml")
+    check_files(run, required=True)
+    (run / "results.json").write_text("changed", encoding="utf-8")
+    check_files(run, required=True)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda run: (run / "graph/train.parquet").write_text("graph/train.parquft"), "graph/train.parquet is damaged"),
+        (lambda run: (run / "recipe.yaml").write_text(""), "recipe.yaml is damaged"),
+        (lambda run: (run / "recipe.yaml").unlink(), "recipe.yaml is missing"),
+        (lambda run: (run / MANIFEST).unlink(), "manifest.json is missing"),
+        (lambda run: (run / MANIFEST).write_text("[]"), "manifest.json is damaged"),
+        (lambda run: (run / MANIFEST).write_bytes(b"\xff"), "manifest.json is damaged"),
+        (lambda run: (run / MANIFEST).write_text((run / MANIFEST).read_text() + " "), "manifest.json is damaged"),
+    ],
+)
+def test_what_is_not_as_it_was_written_is_refused(run: Path, damage: Callable[[Path], object], said: str) -> None:
+    damage(run)
+    with pytest.raises(RunError) as error:
+        check_files(run, required=True)
+    assert said in str(error.value)
+    assert error.value.remedy
+
+
+def test_an_entry_that_was_changed_is_the_fault_of_the_manifest(run: Path) -> None:
+    text = (run / MANIFEST).read_text(encoding="utf-8")
+    (run / MANIFEST).write_text(text.replace('"size": 11', '"size": 12'), encoding="utf-8")
+    with pytest.raises(RunError, match=r"manifest\.json is damaged"):
+        check_file(run, run / "recipe.yaml")
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_kill_while_a_file_is_written_leaves_true_entries(run: Path, before: bool) -> None:
+    model = run / "model.safetensors"
+    if before:
+        with entering(run, model):
+            model.write_text("first", encoding="utf-8")
+        assert is_whole(run, model)
+
+    def killed() -> None:
+        with entering(run, model):
+            model.write_text("second", encoding="utf-8")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed()
+    assert not is_whole(run, model)
+    check_files(run, required=True)
+    with entering(run, model):
+        model.write_text("third", encoding="utf-8")
+    assert is_whole(run, model)
+    check_files(run, required=True)
+
+
+def test_a_run_of_the_first_format_has_none(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    with entering(tmp_path, file):
+        file.write_text("weights", encoding="utf-8")
+    assert is_whole(tmp_path, file)
+    check_files(tmp_path, required=False)
+    check_file(tmp_path, file)
+    assert not (tmp_path / MANIFEST).exists()

@@ -1,0 +1,93 @@
+"""Checkpoints: what was packed is what is unpacked, and nothing else's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from capse.errors import RunError
+from capse.runs.tensors import save_tensors
+from capse.training.checkpoints import Checkpoints, Position, pack, unpack
+
+
+def parts(seed: int, steps: int = 2) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """A module and its optimiser after some steps."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.randn(4, 3)).square().sum().backward()
+        optimizer.step()
+    return model, optimizer
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer) -> torch.Tensor:
+    optimizer.zero_grad()
+    model(torch.arange(12.0).reshape(4, 3)).pow(3).sum().backward()
+    optimizer.step()
+    return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
+
+
+def test_a_step_after_unpacking_is_the_step_that_would_have_come(tmp_path: Path) -> None:
+    model, optimizer = parts(seed=0)
+    checkpoints = Checkpoints(tmp_path / "checkpoints", "x")
+    assert not checkpoints.exists
+    position = Position(epoch=3, step=2, loss=1.5, seconds=7.0, best_value=0.25, best_epoch=2, checks_without_gain=1)
+    checkpoints.save(pack({"model": model, "optimizer": optimizer}), position)
+    assert checkpoints.exists
+
+    again, its_optimizer = parts(seed=1, steps=0)
+    tensors, found = checkpoints.load()
+    unpack({"model": again, "optimizer": its_optimizer}, tensors)
+    assert found == position
+    assert torch.equal(step(again, its_optimizer), step(model, optimizer))
+
+
+def test_each_part_gets_its_own() -> None:
+    model, optimizer = parts(seed=0)
+    packed = {name: value.clone() for name, value in pack({"model": model, "model_2": optimizer}).items()}
+    assert {name for name in packed if name.startswith("model.")} == {f"model.{name}" for name in model.state_dict()}
+    assert {f"model_2.{n}.{key}" for n in range(4) for key in ("step", "exp_avg", "exp_avg_sq")} <= set(packed)
+    again, its_optimizer = parts(seed=1, steps=0)
+    unpack({"model": again, "model_2": its_optimizer}, packed)
+    assert torch.equal(step(again, its_optimizer), step(model, optimizer))
+
+
+def test_momentum_that_is_not_there_is_left_out() -> None:
+    """SGD without momentum keeps None, which no file holds."""
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert set(pack({"optimizer": optimizer})) == set()
+
+
+def test_a_training_begins_with_nothing_behind_it() -> None:
+    assert Position() == Position(0, 0, 0.0, 0.0, None, 0, 0)
+
+
+def test_the_best_weights_are_kept_apart(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, "x")
+    checkpoints.save({"model.w": torch.zeros(2)}, Position())
+    checkpoints.save_best({"w": torch.ones(2)})
+    assert checkpoints.load_best()["w"].tolist() == [1, 1]
+    assert checkpoints.load()[0]["model.w"].tolist() == [0, 0]
+
+
+def test_what_cannot_be_resumed_is_said(tmp_path: Path) -> None:
+    Checkpoints(tmp_path, "x").save({"model.w": torch.zeros(2)}, Position())
+    other = Checkpoints(tmp_path, "y")
+    with pytest.raises(RunError, match="belongs to other data or other settings: resume with the same recipe"):
+        other.load()
+    for metadata in ({}, {"position": {"epochs": 3}}, {"position": None}):
+        save_tensors(other.last, {"model.w": torch.zeros(2)}, {"fingerprint": "y", **json.loads(json.dumps(metadata))})
+        with pytest.raises(RunError, match="does not say how far the training had come: delete the checkpoints"):
+            other.load()
+    for error in (RuntimeError("size mismatch"), KeyError("w")):
+        with pytest.raises(RunError, match="does not fit this model: delete the checkpoints"), other.must_fit():
+            raise error

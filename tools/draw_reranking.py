@@ -1,0 +1,85 @@
+"""Draw docs/images/reranked.svg: one user's results before and after, from results/search/gitsearch/example.json.
+
+python tools/draw_reranking.py              draw the recorded example
+python tools/draw_reranking.py --record     train CapsE on gitsearch, below CAPSE_DATA, and record it anew first
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib import rc_context
+
+from capse.experiments.search.fit import fit_search
+from capse.runs.atomic import atomic_path, write_json
+from capse.runs.records import provenance
+from capse.search.ingest import open_log
+from capse.search.logs.history import Replay, cutoffs
+from capse.search.logs.search_log import SearchLog
+from capse.search.serving.reranker import Reranker
+from capse.search.times import to_seconds
+from capse_paper.report.reranking import before_and_after
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "results" / "search" / "gitsearch" / "example.json"
+
+
+def main(arguments: list[str]) -> None:
+    if "--record" in arguments:
+        torch.set_num_threads(1)
+        record_example(open_log(Path(os.environ["CAPSE_DATA"], "gitsearch")))
+    draw()
+
+
+def record_example(log: SearchLog) -> None:
+    """The first test list of a user with ten earlier clicks in which the chosen document stands lower than fifth."""
+    with tempfile.TemporaryDirectory() as folder:
+        fit_search(log, method="capse", out=Path(folder, "run"))
+        reranker = Reranker.load(Path(folder, "run"))
+    states = {user: reranker.new_user() for user in log.users}
+    test = set(log.judged("test").tolist())
+    for event in Replay(log, cutoffs(log)):
+        impression = int(log.impression[event.number]) if event.kind == "click" else event.number
+        user, session = log.users[log.user[impression]], log.sessions[log.session[impression]]
+        if event.kind == "click":
+            document = log.documents.ids[log.document[event.number]]
+            reranker.learn(states[user], document, session, to_seconds(int(log.clicked_at[event.number])))
+            continue
+        rows = log.rows(np.array([impression]))
+        chosen = log.position[rows[log.satisfied[rows]]]
+        if impression in test and len(states[user].recent) >= 10 and chosen.min() > 5:
+            break
+    shown = [log.documents.ids[number] for number in log.document[rows]]
+    query, at = log.queries[log.query[impression]], to_seconds(int(log.time[impression]))
+    ranked = reranker.rerank(query, shown, user=user, state=states[user], session=session, time=at)
+    title = dict(zip(log.documents.ids, log.documents.titles, strict=True))
+    documents = [
+        {
+            "document": title[one.document] or one.document,
+            "position": one.position,
+            "rank": one.rank,
+            "chosen": bool(one.position in chosen),
+        }
+        for one in ranked
+    ]
+    past = [title[document.id] or document.id for document in states[user].recent[-3:]]
+    example = {"log": log.name, "query": query, "documents": documents, "past": past}
+    write_json(EXAMPLE, example | provenance())
+
+
+def draw() -> None:
+    """The picture in docs/, from the recorded example."""
+    example = json.loads(EXAMPLE.read_text(encoding="utf-8"))
+    figure = before_and_after(f"“{example['query']}”", example["documents"], example["past"])
+    with rc_context({"svg.hashsalt": "capse"}), atomic_path(ROOT / "docs" / "images" / "reranked.svg") as path:
+        figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,179 @@
+"""Mutation testing: make small mistakes in a module, one at a time, and see whether its tests notice.
+
+    python tools/mutate.py src/capse/evaluation/ranks.py --tests tests/evaluation --count 30 --out mutants.jsonl
+
+A mutant is the module with one comparison, operator, constant, condition or statement changed. It is tried in a copy of
+the tree, so that the working tree stays as it is. A mutant that all tests pass has *survived*: a test is missing, or
+the change makes no difference, and a person says which. The sample is drawn by ``--seed``; the same tree, seed and
+count give the same mutants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+_IGNORED = (".git", ".venv", "results", "site", "docs", "*.egg-info", ".mypy_cache", ".ruff_cache", ".hypothesis")
+
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+}
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.FloorDiv: "*",
+    ast.Mod: "*",
+    ast.Pow: "*",
+    ast.BitAnd: "|",
+    ast.BitOr: "&",
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: the characters from ``start`` to ``end`` of the module replaced by ``text``."""
+
+    line: int
+    start: int
+    end: int
+    text: str
+    was: str
+
+    def apply(self, source: str) -> str:
+        return source[: self.start] + self.text + source[self.end :]
+
+
+def mutants(source: str) -> list[Mutant]:
+    """Every mistake that is made in a module's code; annotations, docstrings and imports are left alone.
+
+    >>> [(mutant.was, mutant.text) for mutant in mutants("def f(x):\\n    return x < 2")]
+    [('return x < 2', 'return None'), ('x < 2', 'x <= 2'), ('2', '3')]
+    """
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line.encode()))
+    raw = source.encode()
+
+    def place(node: ast.AST) -> tuple[int, int]:
+        first, last = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
+        return len(raw[:first].decode()), len(raw[:last].decode())
+
+    found = {}
+    for node, text in _changes(ast.parse(source), lambda part: source[slice(*place(part))]):
+        start, end = place(node)
+        if text != source[start:end]:
+            found[start, end, text] = Mutant(node.lineno, start, end, text, source[start:end])  # type: ignore[attr-defined]
+    return sorted(found.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.text))
+
+
+def _changes(tree: ast.AST, code: Callable[[ast.AST], str]) -> Iterator[tuple[ast.AST, str]]:
+    """The nodes that can be wrong, and what stands there instead."""
+    for node in _code_of(tree):
+        match node:
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+                yield node, f"{code(left)} {_COMPARISONS[type(op)]} {code(right)}"
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                yield node, f"({code(left)}) {_OPERATORS[type(op)]} ({code(right)})"
+            case ast.BoolOp(op=op, values=values):
+                word = " or " if isinstance(op, ast.And) else " and "
+                yield node, word.join(f"({code(value)})" for value in values)
+            case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
+                yield node, f"({code(operand)})"
+            case ast.Constant(value=bool(value)):
+                yield node, str(not value)
+            case ast.Constant(value=int(value) | float(value)):
+                yield node, repr(value + 1)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                yield node, f"({code(orelse)} if {code(test)} else {code(body)})"
+            case ast.If(test=test) | ast.While(test=test):
+                yield test, f"(not ({code(test)}))"
+            case ast.Return(value=value) if value is not None and not isinstance(value, ast.Constant):
+                yield node, "return None"
+            case ast.Expr(value=ast.Call()) | ast.AugAssign():
+                yield node, "pass"
+            case _:
+                pass
+
+
+def _code_of(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below ``node`` that are executed code."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "type_comment"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.JoinedStr | ast.Import | ast.ImportFrom | ast.Raise | ast.Assert):
+                continue
+            if isinstance(child, ast.AST):
+                yield child
+                yield from _code_of(child)
+
+
+def outcome(tree: Path, tests: list[str], limit: float) -> str:
+    """killed, survived or timeout: what the tests say of the tree as it is."""
+    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    try:
+        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return "timeout"
+    return "survived" if done.returncode == 0 else "killed"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("module", type=Path, help="the file to make mistakes in")
+    parser.add_argument("--tests", nargs="+", required=True, help="what should notice them")
+    parser.add_argument("--count", type=int, default=30, help="how many mutants to try; 0 tries all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="a file that gets one JSON line for each mutant")
+    options = parser.parse_args()
+    module = options.module.resolve().relative_to(ROOT)
+    source = (ROOT / module).read_text(encoding="utf-8")
+    tried = mutants(source)
+    if 0 < options.count < len(tried):
+        tried = sorted(random.Random(options.seed).sample(tried, options.count), key=lambda mutant: mutant.start)
+    counts = dict.fromkeys(("killed", "timeout", "survived"), 0)
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch) / "tree"
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*_IGNORED))
+        began = time.monotonic()
+        if outcome(tree, options.tests, 1800) != "survived":
+            sys.exit("the tests fail without a mutant")
+        limit = 30 + 5 * (time.monotonic() - began)
+        for mutant in tried:
+            (tree / module).write_text(mutant.apply(source), encoding="utf-8")
+            result = outcome(tree, options.tests, limit)
+            counts[result] += 1
+            if options.out:
+                with options.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"module": str(module), "outcome": result, **asdict(mutant)}) + "\n")
+            if result == "survived":
+                print(f"{module}:{mutant.line}: {mutant.was!r} -> {mutant.text!r} survived", flush=True)
+    print(f"{module}: {len(tried)} mutants, " + ", ".join(f"{count} {word}" for word, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main()
