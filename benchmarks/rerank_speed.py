@@ -44,12 +44,13 @@ def run() -> dict[str, Any]:
 
 def _measure(method: str, options: dict[str, int]) -> dict[str, Any]:
     random = np.random.default_rng(0)
-    reranker = Reranker(untrained_run(method, options, random))
+    trained = untrained_run(method, options, random)
+    reranker = Reranker(trained)
     state = reranker.new_user()
     for number in range(60):
         reranker.learn(state, f"d{number}", "s", NOW)
     lists = [[f"d{number}" for number in random.integers(DOCUMENTS, size=SHOWN)] for _ in range(64)]
-    scorer = reranker.run.model.scorer
+    scorer = trained.model.scorer
     given = [torch.from_numpy(random.random((n, WIDTH), np.float32)) for n in (1, 1, SHOWN)]
 
     def ours(round: int) -> None:

@@ -22,16 +22,20 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 RUN = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "how-to").glob("*.md"))]
 # What `import capse` promises. Changing this list is a decision, and a line in the changelog.
 PUBLIC = [
-    "Answers", "Calibration", "CapsE", "CapseError", "ComplEx", "Contributions", "ConvE", "ConvKB", "Dimensions",
-    "DistMult", "Documents", "Encoder", "Explanation", "Fact", "FactPath", "Graph", "LinkPredictionResult",
-    "LinkPredictor", "Listener", "Loss", "ModelSettings", "NearDocument", "NearFact", "Negatives", "Optimizer",
-    "PastDocument", "PersonalModel", "Prediction", "Profile", "ProfileSettings", "RankedDocument", "Ranker",
-    "Ranks", "Reasons", "Recipe", "Regularizer", "Reranker", "RunFolder", "STransE", "ScaledCapsE", "Scorable",
-    "Scorer", "SearchLog", "SearchRecipe", "SearchRun", "SearchValidation", "SharedTopic", "Shown", "ShownDocument",
-    "Start", "Statistics", "StepReport", "Topics", "Training", "TransD", "TransE", "TransH", "TransR",
-    "TripleIndex", "TripleModel", "UserState", "Validation", "VectorSettings", "VectorSpace", "VectorTable",
-    "Vectors", "Vocabulary", "__version__", "describe", "errors", "evaluate", "fit", "fit_search", "load",
-    "load_graph", "load_recipe", "load_search_recipe", "predict_file", "read_graph", "save_graph", "split_graph",
+    "Adversary", "Answers", "Calibration", "Candidates", "CapsE", "CapseError", "Carrier", "Classifier", "ComplEx",
+    "ComplexCapsE", "Contributions", "ConvE", "ConvKB", "Decisions", "Dimensions", "DistMult", "DocumentText",
+    "Documents", "Encoder", "Everyone", "Explanation", "Fact", "FactPath", "FoldIn", "Graph", "Judgements",
+    "LinkPredictionResult", "LinkPredictor", "Listed", "Listener", "Listeners", "Loss", "ModelSettings", "MotifReason",
+    "Moved", "NearDocument", "NearFact", "Negatives", "Neighbour", "Optimizer", "PastClick", "Patterns",
+    "PersonalModel", "PredictedRelation", "Prediction", "ProfileSettings", "PublicClick", "RankedDocument", "Ranker",
+    "Ranks", "Reasons", "Recipe", "RefineRecipe", "Refinement", "Regularizer", "RelationPattern", "ReliabilityBin",
+    "Reranker", "Rules", "RunFolder", "STransE", "Sampled", "ScaledCapsE", "Scorable", "Scorer", "SearchLog",
+    "SearchRecipe", "SearchRun", "SearchValidation", "Seen", "SharedTopic", "Shown", "ShownDocument", "Standing",
+    "Start", "Statistics", "StepReport", "Topics", "Training", "TrainingPast", "TransD", "TransE", "TransH", "TransR",
+    "TripleIndex", "TripleModel", "UserState", "Validation", "VectorSettings", "VectorSpace", "VectorTable", "Vectors",
+    "Verdict", "Vocabulary", "__version__", "describe", "errors", "evaluate", "fit", "fit_search", "from_pykeen",
+    "load", "load_graph", "load_recipe", "load_search_recipe", "predict_file", "read_graph", "refine", "save_graph",
+    "split_graph", "to_pykeen",
 ]  # fmt: skip
 
 
@@ -159,7 +163,7 @@ def test_decisions_are_numbered_short_and_of_one_form():
         text = page.read_text(encoding="utf-8")
         assert text.startswith(f"# {page.name[:3]} ")
         assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequence"], page.name
-        assert len(text.splitlines()) <= 40, page.name
+        assert len(text.splitlines()) <= 45, page.name
 
 
 class TestPublicNames:

@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -56,7 +57,8 @@ def passed(source: Path) -> Iterator[set[CodeType]]:
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(prefix) and not code.co_name.startswith("<"):
+        is_function = code.co_flags & CO_OPTIMIZED and not code.co_name.startswith("<")  # not the body of a class
+        if event == "call" and code.co_filename.startswith(prefix) and is_function:
             codes.add(code)
 
     threading.setprofile(note)

@@ -142,6 +142,29 @@ def outcome(tree: Path, tests: list[str], limit: float) -> str:
     return "survived" if done.returncode == 0 else "killed"
 
 
+def sample(source: str, count: int, seed: int) -> list[Mutant]:
+    """So many of a module's mutants, in its order; 0 means all."""
+    every = mutants(source)
+    if not 0 < count < len(every):
+        return every
+    return sorted(random.Random(seed).sample(every, count), key=lambda mutant: mutant.start)
+
+
+def try_mutants(module: Path, tests: list[str], tried: list[Mutant]) -> Iterator[tuple[Mutant, str]]:
+    """Each mutant of a module with its outcome, in a copy of the tree."""
+    source = (ROOT / module).read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch) / "tree"
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*_IGNORED))
+        began = time.monotonic()
+        if outcome(tree, tests, 1800) != "survived":
+            sys.exit(f"{module}: the tests fail without a mutant")
+        limit = 30 + 5 * (time.monotonic() - began)
+        for mutant in tried:
+            (tree / module).write_text(mutant.apply(source), encoding="utf-8")
+            yield mutant, outcome(tree, tests, limit)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("module", type=Path, help="the file to make mistakes in")
@@ -151,27 +174,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a file that gets one JSON line for each mutant")
     options = parser.parse_args()
     module = options.module.resolve().relative_to(ROOT)
-    source = (ROOT / module).read_text(encoding="utf-8")
-    tried = mutants(source)
-    if 0 < options.count < len(tried):
-        tried = sorted(random.Random(options.seed).sample(tried, options.count), key=lambda mutant: mutant.start)
+    tried = sample((ROOT / module).read_text(encoding="utf-8"), options.count, options.seed)
     counts = dict.fromkeys(("killed", "timeout", "survived"), 0)
-    with tempfile.TemporaryDirectory() as scratch:
-        tree = Path(scratch) / "tree"
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*_IGNORED))
-        began = time.monotonic()
-        if outcome(tree, options.tests, 1800) != "survived":
-            sys.exit("the tests fail without a mutant")
-        limit = 30 + 5 * (time.monotonic() - began)
-        for mutant in tried:
-            (tree / module).write_text(mutant.apply(source), encoding="utf-8")
-            result = outcome(tree, options.tests, limit)
-            counts[result] += 1
-            if options.out:
-                with options.out.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"module": str(module), "outcome": result, **asdict(mutant)}) + "\n")
-            if result == "survived":
-                print(f"{module}:{mutant.line}: {mutant.was!r} -> {mutant.text!r} survived", flush=True)
+    for mutant, result in try_mutants(module, options.tests, tried):
+        counts[result] += 1
+        if options.out:
+            with options.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"module": str(module), "outcome": result, **asdict(mutant)}) + "\n")
+        if result == "survived":
+            print(f"{module}:{mutant.line}: {mutant.was!r} -> {mutant.text!r} survived", flush=True)
     print(f"{module}: {len(tried)} mutants, " + ", ".join(f"{count} {word}" for word, count in counts.items()))
 
 

@@ -20,7 +20,8 @@ from capse.cli import app
 from capse.experiments.recipe import Recipe
 from capse.experiments.search.recipe import SearchRecipe
 from capse.experiments.shipped import Kind, shipped
-from capse.models import MODELS
+from capse.graph.refinement.settings import Refinement
+from capse.models import BASELINES, MODELS
 from capse.search.ingest.settings import IngestSettings
 from capse.search.logs.simulation import SimulationSettings
 
@@ -50,6 +51,10 @@ length of the vectors: it is set by itself for topics and `lsa`. `training`, `lo
 [a graph's recipe](recipes.md), and [the models' settings](models.md) those of the model; `loss.name` may not be `bce`
 or `kl`."""
 
+REFINEMENT = """\
+`capse refine` takes a recipe of its own: this section, and `training`, `loss`, `optimizer` and `validation` as above.
+An example of its training is a question, `loss.margin` is the γ of its hinge, and the optimiser is Adagrad."""
+
 MODELS_PAGE = """\
 # Models
 
@@ -72,7 +77,7 @@ and [those of search](search-recipes.md)."""
 
 
 # What a command takes with --set that is in no recipe.
-SETTINGS = {"ingest": IngestSettings, "simulation": SimulationSettings}
+SETTINGS = {"refinement": Refinement, "ingest": IngestSettings, "simulation": SimulationSettings}
 
 
 def recipes_page() -> Iterator[str]:
@@ -84,6 +89,10 @@ def recipes_page() -> Iterator[str]:
     yield "## Shipped recipes"
     yield "`capse train NAME` takes one of these by name; `--model NAME` without a recipe takes the one of that name."
     yield _shipped("recipe")
+    yield "## refinement"
+    yield REFINEMENT
+    yield _directive(Refinement)
+    yield _shipped("refinement")
 
 
 def search_recipes_page() -> Iterator[str]:
@@ -106,7 +115,7 @@ def search_recipes_page() -> Iterator[str]:
 def models_page() -> Iterator[str]:
     """Every model: its score, where it comes from, its settings."""
     yield MODELS_PAGE
-    for name, scorer in MODELS.items():
+    for name, scorer in (*MODELS.items(), *BASELINES.items()):
         yield f"## {name}"
         yield inspect.getdoc(scorer) or ""
         yield f"From {scorer.citation}."
@@ -142,7 +151,7 @@ def python_page() -> Iterator[str]:
 def settings_classes() -> set[Any]:
     """Every class of settings that a recipe or a command's --set can fill."""
     sections = {*_sections(Recipe).values(), *_sections(SearchRecipe).values()}
-    return {*sections, *SETTINGS.values(), *(model.Settings for model in MODELS.values())}
+    return {*sections, *SETTINGS.values(), *(model.Settings for model in (*MODELS.values(), *BASELINES.values()))}
 
 
 def _sections(recipe: Any) -> dict[str, Any]:

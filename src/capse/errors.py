@@ -5,6 +5,7 @@ CapseError                 something the user can put right; the command line pr
 ├── UnknownNameError       an entity, relation, dataset, model or metric that does not exist, with the nearest that do
 ├── SettingsError          a recipe, a --set option or an argument that makes no sense
 ├── RunError               a run folder that is missing, damaged, unfinished or of another version
+│   └── DivergenceError    a training whose loss is no number any more
 ├── StorageError           the disk is full or a folder cannot be written
 ├── StoreError             the service's database is gone, busy, full, damaged, newer than the program or refuses it
 ├── EventError             an event that cannot be stored
@@ -46,6 +47,10 @@ class SettingsError(CapseError):
 
 class RunError(CapseError):
     """A run folder that is missing, damaged, unfinished or of another version."""
+
+
+class DivergenceError(RunError):
+    """A training whose loss is no number any more."""
 
 
 class StorageError(CapseError):

@@ -21,7 +21,10 @@ HEAD, RELATION, TAIL = 0, 1, 2
 
 @dataclass(frozen=True)
 class Answers:
-    """The known answers of n queries, one after the other: query i has ``entities[offsets[i]:offsets[i + 1]]``."""
+    """The known answers of n queries, one after the other: query i has ``entities[offsets[i]:offsets[i + 1]]``.
+
+    Where relations are asked for, they stand in place of the entities.
+    """
 
     offsets: npt.NDArray[np.int64]  # (n + 1,)
     entities: npt.NDArray[np.int64]  # (offsets[-1],), ascending within a query
@@ -43,6 +46,8 @@ class TripleIndex:
     array([1, 2])
     >>> index.heads(np.array([1]), np.array([1]))[0]
     array([3])
+    >>> index.between(np.array([3]), np.array([1]))[0]
+    array([1])
     """
 
     def __init__(self, triples: Triples, entities: int, relations: int) -> None:
@@ -69,11 +74,15 @@ class TripleIndex:
 
     def tails(self, heads: Ids, relations: Ids) -> Answers:
         """The known tails of each (head, relation)."""
-        return self._answers(self.keys, np.asarray(heads, np.int64) * self.relations + relations)
+        return _answers(self.keys, np.asarray(heads, np.int64) * self.relations + relations, self.entities)
 
     def heads(self, relations: Ids, tails: Ids) -> Answers:
         """The known heads of each (relation, tail)."""
-        return self._answers(self._keys_by_tail, np.asarray(tails, np.int64) * self.relations + relations)
+        return _answers(self._keys_by_tail, np.asarray(tails, np.int64) * self.relations + relations, self.entities)
+
+    def between(self, heads: Ids, tails: Ids) -> Answers:
+        """The known relations of each (head, tail)."""
+        return _answers(self._keys_by_pair, np.asarray(heads, np.int64) * self.entities + tails, self.relations)
 
     def around(self, entity: int) -> npt.NDArray[np.int64]:
         """The known triples (n, 3) that an entity is in, those first in which it is the head.
@@ -98,13 +107,21 @@ class TripleIndex:
         triples = self._triples
         return _sorted_distinct(self.key(triples[:, TAIL], triples[:, RELATION], triples[:, HEAD]))
 
-    def _answers(self, keys: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64]) -> Answers:
-        starts = np.searchsorted(keys, pairs * self.entities)
-        ends = np.searchsorted(keys, (pairs + 1) * self.entities)
-        lengths = ends - starts
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        positions = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Answers(offsets, keys[positions] % self.entities)
+    @cached_property
+    def _keys_by_pair(self) -> npt.NDArray[np.int64]:
+        # (h·E + t)·R + r
+        heads, relations, tails = (self._triples[:, column].astype(np.int64) for column in (HEAD, RELATION, TAIL))
+        return _sorted_distinct((heads * self.entities + tails) * self.relations + relations)
+
+
+def _answers(keys: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64], candidates: int) -> Answers:
+    """What completes each pair, of so many candidates, where a key is pair·candidates + answer."""
+    starts = np.searchsorted(keys, pairs * candidates)
+    ends = np.searchsorted(keys, (pairs + 1) * candidates)
+    lengths = ends - starts
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    positions = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return Answers(offsets, keys[positions] % candidates)
 
 
 def _sorted_distinct(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

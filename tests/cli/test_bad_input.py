@@ -146,6 +146,22 @@ CASES = {
         train_with("--set", "training.learning_rate=nan"),
         "training.learning_rate is 'nan': write a number",
     ),
+    "a model larger than the memory": (
+        train_with("--model", "transe", "--set", "model.dim=1000000000"),
+        "of memory, and",
+    ),
+    "more filters than the memory holds": (
+        train_with("--model", "capse", "--set", "model.filters=1000000000"),
+        "lower model.dim, or what else makes it so large",
+    ),
+    "a size that no number holds": (
+        train_with("--model", "capse", "--set", "model.dim=100000000000000000"),
+        "of memory, and",
+    ),
+    "more negatives than the memory holds": (
+        train_with("--model", "transe", "--set", "negatives.count=1000000000000"),
+        "a step with 1,000,000,000,000 negatives of each triple takes at least",
+    ),
     "an enormous seed": (train_with("--set", f"training.seed={10**30}"), "training.seed is 1000000000000"),
     "an unknown metric": (
         train_with("--model", "transe", "--set", "validation.metric=mmr"),

@@ -30,7 +30,12 @@ def triples(tmp_path):
 
 def test_list():
     rows = {row["name"]: row for row in json.loads(run("list", "--json"))}
-    assert list(rows) == ["countries", "wn18rr", "fb15k-237"]
+    assert list(rows)[:3] == ["countries", "wn18rr", "fb15k-237"]
+    assert (rows["codex-s"]["checksum"], rows["codex-s"]["licence"], rows["codex-s"]["test"]) == (
+        "untried",
+        "MIT",
+        1_828,
+    )
     assert rows["wn18rr"]["train"] == 86_835
     assert rows["countries"]["train"] == len(load_graph("countries").train)
     text = run("list")

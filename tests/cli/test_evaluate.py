@@ -37,11 +37,16 @@ def test_json_has_the_promised_keys(capse):
     assert (status, errors) == (0, "")
     assert (found["dataset"], found["split"], found["triples"], found["unseen_triples"]) == ("planted", "test", 8, 0)
     assert found["seconds"] > 0
-    assert sorted(found["metrics"]) == ["both", "head", "tail"]
+    assert sorted(found["metrics"]) == ["both", "head", "relation", "tail"]
     for side in found["metrics"].values():
         assert sorted(side) == sorted(POLICIES)
         assert all(sorted(values) == sorted(METRICS) for values in side.values())
         assert all(0 <= value <= 1 for values in side.values() for key, value in values.items() if key != "mr")
+
+
+def test_relations_can_be_left_out(capse):
+    assert sorted(json.loads(capse("--json", "--no-relations")[1])["metrics"]) == ["both", "head", "tail"]
+    assert "relation" in capse()[1]
 
 
 def test_json_is_what_python_says(capse, run):

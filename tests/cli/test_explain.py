@@ -31,7 +31,9 @@ def test_people_read_lines(explain):
     assert lines[0] == "town 64 — trades at — market 0"
     assert "a known fact (valid)" in lines
     assert "town 64: 2 training facts" in lines
-    assert sum(" — trades at — " in line for line in lines) == 3
+    dimensions = [line for line in lines if "  dimension " in line]
+    assert sum(", as in town " in line for line in dimensions) == 3
+    assert sum(" — trades at — " in line for line in lines if line not in dimensions) == 3
     assert "no proof" in lines[-1]
 
 

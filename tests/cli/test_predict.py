@@ -55,6 +55,19 @@ def test_json_has_the_promised_keys(capse):
     ]
 
 
+def test_head_and_tail_ask_for_relations(capse):
+    status, output, errors = capse("--head", "e00", "--tail", "e01", "--json")
+    assert (status, errors) == (0, "")
+    assert json.loads(output) == [
+        {"relation": "hates", "name": "hates", "score": 15.5, "known": True},
+        {"relation": "knows", "name": "knows", "score": 15.5, "known": False},
+    ]
+    _, table, _ = capse("--head", "e00", "--tail", "e01", "--new")
+    assert "(e00, ?, e01)" in table
+    assert "knows" in table
+    assert "hates" not in table
+
+
 def test_new_leaves_known_facts_out(capse):
     _, output, _ = capse("--relation", "knows", "--tail", "e00", "--top", 3, "--json", "--new")
     assert [row["entity"] for row in json.loads(output)] == ["e01", "e02", "e04"]
@@ -120,9 +133,9 @@ def test_a_file_of_queries_equals_single_queries(capse, tmp_path):
         (["--relation", "knws", "--head", "e00"], "unknown relation 'knws': did you mean 'knows'?"),
         (["--relation", "knows", "--head", "[Persn] 7"], "did you mean '[Person] 7'"),
         (["--relation", "knows", "--head", "e00", "--top", "0"], "ask for 1 or more"),
-        (["--relation", "knows"], "either a head or a tail"),
-        (["--relation", "knows", "--head", "e00", "--tail", "e01"], "either a head or a tail"),
-        (["--head", "e00"], "give --relation"),
+        (["--relation", "knows"], "1 of --head, --relation and --tail given: give two"),
+        (["--relation", "knows", "--head", "e00", "--tail", "e01"], "3 of --head"),
+        (["--head", "e00"], "give two; the third is asked for"),
         ([], "nothing is asked"),
         (["--input", "queries.tsv"], "give both --input and --output"),
         (["--input", "q.tsv", "--output", "a.parquet", "--json"], "leave out one or the other"),

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -19,6 +20,7 @@ from capse.experiments.fit import fit
 from capse.experiments.recipe import Recipe
 from capse.graph.writing import save_graph
 from capse.runs.folder import RunFolder
+from capse.training.learner import GradientLearner
 
 QUICK = ["model.dim=4", "training.epochs=2", "validation.every=1", "training.device=cpu", "training.batch_size=64"]
 
@@ -133,3 +135,58 @@ def test_ctrl_c_before_the_run_has_begun(capse, data, tmp_path, monkeypatch):
     status, output, errors = capse("--data", data, "--model", "transe", "--out", tmp_path / "run")
     assert (status, output, errors) == (130, "", "stopped before the training began\n")
     assert not (tmp_path / "run").exists()
+
+
+DIVERGING = sets(*QUICK, "optimizer.name=sgd", "training.learning_rate=1e30")
+
+
+def test_a_training_that_diverges_at_once_leaves_the_folder_free(capse, data, tmp_path):
+    arguments = ("--data", data, "--model", "distmult", "--out", tmp_path / "run")
+    status, output, errors = capse(*arguments, *DIVERGING)
+    assert (status, output) == (2, "")
+    assert re.search(r"error: the loss became (nan|inf) in epoch 1, step \d+: lower training.learning_rate\n", errors)
+    assert not (tmp_path / "run").exists()
+    assert capse(*arguments, *sets(*QUICK))[0] == 0
+
+
+def test_a_training_that_diverges_later_says_what_helps(capse, data, tmp_path, monkeypatch):
+    step = GradientLearner.step
+
+    def diverge(self, epoch, *rest):
+        return step(self, epoch, *rest) * (float("nan") if epoch.number == 1 else 1)
+
+    arguments = ("--data", data, "--model", "distmult", *sets(*QUICK), "--out")
+    with monkeypatch.context() as patched:
+        patched.setattr(GradientLearner, "step", diverge)
+        for again in ([], ["--resume"]):
+            status, _, errors = capse(*arguments, tmp_path / "run", *again)
+            assert status == 2
+            assert "lower training.learning_rate, and choose another --out: with --resume it would" in errors
+            assert len(RunFolder(tmp_path / "run").read_metrics()) == 1
+    assert capse(*arguments, tmp_path / "other", "--set", "training.learning_rate=1e-5")[0] == 0
+
+
+def test_test_triples_that_are_trained_on_are_pointed_out(capse, planted, tmp_path, run_command):
+    inside = replace(planted, test=planted.train[:3], valid=planted.train[5:6])
+    save_graph(inside, tmp_path / "inside")
+    status, _, errors = capse(
+        "--data", tmp_path / "inside", "--model", "transe", "--out", tmp_path / "run", *sets(*QUICK)
+    )
+    assert status == 0
+    assert "warning: 3 of the 3 test triples are training triples too: such ranks say what a model" in errors
+    assert "warning: 1 of the 1 valid triples is a training triple too" in errors
+    status, output, errors = run_command("evaluate", tmp_path / "run", "--json")
+    (warning,) = json.loads(output)["warnings"]
+    assert warning.startswith("3 of the 3 test triples are training triples too")
+    assert warning in " ".join(errors.split())
+    assert json.loads(run_command("evaluate", tmp_path / "run", "--json", "--split", "train")[1])["warnings"] == []
+
+
+def test_the_log_says_how_validation_is_filtered_and_what_chooses(capse, data, tmp_path, run_command):
+    errors = capse("--data", data, "--model", "transe", "--out", tmp_path / "run", *sets(*QUICK))[2]
+    assert errors.count("validation ranks are filtered by train and valid, not by test; mrr chooses the epoch\n") == 1
+    chosen = " ".join(run_command("evaluate", tmp_path / "run", "--split", "valid")[1].split())
+    assert "These ranks are filtered by train, valid and test." in chosen
+    assert "that chose the epoch, are filtered by train and valid alone" in chosen
+    for arguments in (["--split", "test"], ["--split", "valid", "--raw"]):
+        assert "chose the epoch" not in run_command("evaluate", tmp_path / "run", *arguments)[1]

@@ -104,7 +104,10 @@ def test_the_answer_is_a_table_and_the_rest_is_progress(capse, work):
     values = [float(row[3]) for row in rows]
     assert len(values) == 4
     assert values == sorted(values, reverse=True)
-    assert output.splitlines()[-1] == "the best recipe: study/best.yaml"
+    recipe, run, page = output.splitlines()[-3:]
+    assert recipe == "the best recipe: study/best.yaml"
+    assert re.fullmatch(r"the best run: study/trials/\S+", run)
+    assert page == "table and curves: study/study.html"
     assert errors.splitlines()[0] == "4 trials"
     assert re.search(r"^trial 3: training.learning_rate=0.01, training.seed=1: mrr 0\.\d{4}", errors, re.MULTILINE)
 
@@ -351,7 +354,10 @@ def bad(*arguments, content=GRID % 2):
 
 
 BAD = {
-    "no grid": ((GRID, ["--data", "planted", "--out", "out"]), "no grid is named: give a YAML file or"),
+    "jobs without a grid": (
+        (GRID, ["--data", "planted", "--out", "out", "--jobs", "2"]),
+        "--storage are about a grid: name",
+    ),
     "no data": ((GRID % 2, ["grid.yaml", "--out", "out"]), "no data is named: give --data"),
     "an unknown grid": ((GRID, ["capse-papr", "--out", "out"]), "unknown grid 'capse-papr': did you mean"),
     "no YAML": (bad(content="grid: {"), "grid.yaml, line 1 is not valid YAML"),

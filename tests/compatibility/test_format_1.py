@@ -16,6 +16,7 @@ import torch
 
 import capse
 from capse.cli import main
+from capse.errors import RunError
 
 ARCHIVE = Path(__file__).with_name("format-1.tar.gz")
 GRAPH_RUNS = [
@@ -51,13 +52,16 @@ def test_a_graph_run_has_the_scores_and_metrics_it_had(old: Path, name: str) -> 
     assert sorted(expected) == GRAPH_RUNS
     run = capse.load(old / "graph" / name)
     assert isinstance(run, capse.LinkPredictor)
-    assert run.evaluate("test").metrics == expected[name]["metrics"]
+    metrics = run.evaluate("test").metrics
+    assert {side: metrics[side] for side in expected[name]["metrics"]} == expected[name][
+        "metrics"
+    ]  # relations are ranked since
     with torch.no_grad():
         scores = run.model.score_triples(*torch.as_tensor(run.graph.test).T.long())
     assert torch.allclose(scores, torch.tensor(expected[name]["scores"]), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("method", ["capse", "convkb", "transe", "sp", "blend"])
+@pytest.mark.parametrize("method", ["capse", "convkb", "transe"])
 def test_a_search_run_has_the_metrics_it_had(old: Path, method: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["search", "evaluate", "--log", str(old / "log"), "--method", method, "--json"]
     with pytest.raises(SystemExit) as ended:
@@ -66,6 +70,13 @@ def test_a_search_run_has_the_metrics_it_had(old: Path, method: str, capsys: pyt
     found, expected = json.loads(capsys.readouterr().out), json.loads((old / "search.json").read_text())[method]
     for key in ("impressions", "mrr", "hits@1", "ndcg@10"):
         assert found[key] == pytest.approx(expected[key], abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["sp", "blend"])
+def test_trees_of_format_1_say_which_version_can_use_them(old: Path, method: str) -> None:
+    """Among their features were counts that a service cannot have; today's trees do without."""
+    with pytest.raises(RunError, match=r"is of capse 0\.1\.0, which alone can use it: train it again"):
+        capse.Reranker.load(old / "search" / method)
 
 
 def test_a_stopped_training_goes_on_or_says_which_version_can(old: Path) -> None:

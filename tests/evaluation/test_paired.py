@@ -33,3 +33,8 @@ def test_the_same_difference_everywhere():
 def test_unpaired(first, second):
     with pytest.raises(ValueError, match="cannot be paired"):
         compare(np.zeros(first), np.zeros(second))
+
+
+def test_two_triples_are_enough():
+    first, second = np.array([0.5, 0.7]), np.array([0.4, 0.5])
+    assert compare(first, second).p_value == pytest.approx(ttest_rel(first, second).pvalue)

@@ -17,7 +17,7 @@ import yaml
 from capse.errors import CapseError, DataError, RunError, SettingsError, StorageError
 from capse.experiments import fit as fit_module
 from capse.experiments.engine import Listener
-from capse.experiments.fit import fit, parse_metric
+from capse.experiments.fit import fit
 from capse.experiments.recipe import Recipe
 from capse.graph.dataset import Graph
 from capse.graph.link_prediction.predictor import LinkPredictor
@@ -151,16 +151,6 @@ def test_no_epochs_make_an_untrained_run_that_can_be_evaluated(small, tmp_path):
     assert predictor.evaluate("test").triples == 10
     assert RunFolder(tmp_path / "run").read_metrics() == []
     assert json.loads(RunFolder(tmp_path / "run").results.read_text())["epochs"] == 0
-
-
-def test_parse_metric():
-    assert parse_metric("mrr") == ("both", "realistic", "mrr")
-    assert parse_metric("tail.pessimistic.hits@10") == ("tail", "pessimistic", "hits@10")
-    assert parse_metric("optimistic.mr") == ("both", "optimistic", "mr")
-    assert parse_metric("expected.head.hits@1") == ("head", "expected", "hits@1")
-    for text in ("", "mr r", "hits@2", "hits", "mrr.tail", "left.mrr", "head.tail.mrr", "tail.tial.mrr"):
-        with pytest.raises(SettingsError, match=r"validation\.metric is .*: name one of mr, mrr, hits@1"):
-            parse_metric(text)
 
 
 @pytest.mark.parametrize("model", ["transe", "complex", "conve", "capse"])

@@ -34,6 +34,10 @@ CASES = {  # model and settings: different state in model and optimiser
         "capse",
         ["model.dim=4", "model.filters=5", "training.draw=replacement", "training.learning_rate=0.01"],
     ),
+    "transe against complex": (
+        "transe",
+        ["model.dim=4", "model.bounded=all", "adversary.model=complex", "adversary.dim=3", "adversary.candidates=4"],
+    ),
     "convkb, shared, dropout": (
         "convkb",
         ["model.dim=4", "model.filters=5", "model.dropout=0.4", "negatives.sampler=shared", "negatives.count=4"],

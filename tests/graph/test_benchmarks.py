@@ -3,10 +3,12 @@
 import hashlib
 import http.server
 import io
+import json
 import tarfile
 import threading
 from pathlib import Path
 
+import pykeen.datasets
 import pytest
 
 from capse.errors import DownloadError, UnknownNameError
@@ -27,11 +29,15 @@ def archive(*names):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves one archive; ``cut_after`` bytes of an answer it hangs up, ``ranges`` says if it knows HTTP ranges."""
+    """Serves one archive, and ``files`` by their paths.
+
+    ``cut_after`` bytes of an answer it hangs up, ``ranges`` says if it knows HTTP ranges.
+    """
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.content = archive("../../evil", "train.txt", "valid.txt", "test.txt", "extra.txt")
+        self.files = {}
         self.cut_after = None
         self.ranges = True
         self.status = 200
@@ -50,13 +56,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         wanted = self.headers.get("Range")
         server.asked.append((self.path, wanted))
         start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and server.ranges else 0
-        if server.status != 200 or start >= len(server.content):
+        content = server.files.get(self.path, server.content)
+        if server.status != 200 or start >= len(content):
             self.send_error(server.status if server.status != 200 else 416)
             return
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(server.content) - start))
+        self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
-        self.wfile.write(server.content[start:][: server.cut_after])
+        self.wfile.write(content[start:][: server.cut_after])
 
     def log_message(self, *_):
         pass
@@ -167,3 +174,111 @@ def test_the_cache_folder(monkeypatch):
 def test_unknown_dataset():
     with pytest.raises(UnknownNameError, match="unknown dataset 'fb15k237': did you mean 'fb15k-237'"):
         get_dataset("fb15k237")
+
+
+class TestAFolderOfFiles:
+    FACTS = (b"a\tr\tb\n", b"b\tr\tc\n", b"c\tr\ta\n")
+
+    @pytest.fixture
+    def small(self, server, monkeypatch):
+        """A set whose files the server has, of unknown checksums."""
+        return self.offer(server, monkeypatch, "", self.FACTS)
+
+    def offer(self, server, monkeypatch, sha256, facts, members=("train.txt", "later.txt", "test.txt")):
+        monkeypatch.setitem(
+            BENCHMARKS, "small", Benchmark("small", "https://x.org/small/", sha256, 3, 1, 1, 1, 1, members)
+        )
+        server.files = {f"/small/{member}": content for member, content in zip(members, facts, strict=True)}
+
+    def test_is_fetched_file_by_file_and_given_our_names(self, server, small, tmp_path):
+        graph = load_graph("small")
+        assert (len(graph.train), len(graph.valid), len(graph.test)) == (1, 1, 1)
+        assert [path for path, _ in server.asked] == ["/small/train.txt", "/small/later.txt", "/small/test.txt"]
+        names = sorted(path.name for path in (tmp_path / "cache" / "small").iterdir())
+        assert names == ["test.txt", "train.txt", "valid.txt"]
+
+    def test_is_checked_file_by_file_where_checksums_are_known(self, server, monkeypatch, tmp_path):
+        digests = tuple(hashlib.sha256(facts).hexdigest() for facts in self.FACTS)
+        self.offer(server, monkeypatch, digests, [*self.FACTS[:2], b"changed\tr\tb\n"])
+        with pytest.raises(DownloadError, match=r"small/test\.txt is not the expected file \(its sha256 differs\)"):
+            get_dataset("small")
+        assert list((tmp_path / "cache").iterdir()) == []
+        self.offer(server, monkeypatch, digests, self.FACTS)
+        assert (get_dataset("small") / "test.txt").read_bytes() == self.FACTS[2]
+
+    def test_the_first_download_is_trusted_shown_and_compared_with_the_next(
+        self, server, small, tmp_path, run_command, monkeypatch
+    ):
+        def listed():
+            _, output, _ = run_command("data", "list", "--json")
+            return next(row["checksum"] for row in json.loads(output) if row["name"] == "small")
+
+        assert listed() == "untried"
+        status, output, errors = run_command("data", "get", "small")
+        trusted = tmp_path / "cache" / "trusted.json"
+        assert (status, output.strip()) == (0, str(tmp_path / "cache" / "small"))
+        assert f"no checksum of small is known: what came is trusted from now on, as {trusted} remembers" in errors
+        assert listed().startswith("first use, 20")
+        assert run_command("data", "get", "small")[2] == ""  # it is here
+
+        remembered = json.loads(trusted.read_text())["small"]
+        assert remembered["sha256"] == [hashlib.sha256(facts).hexdigest() for facts in self.FACTS]
+        self.remove(tmp_path / "cache" / "small")
+        self.offer(server, monkeypatch, "", [*self.FACTS[:2], b"changed\tr\tb\n"])
+        with pytest.raises(DownloadError, match=r"is not what it was on 20.*remove 'small' from .*trusted\.json"):
+            get_dataset("small")
+        assert [path.name for path in (tmp_path / "cache").iterdir()] == ["trusted.json"]
+        self.offer(server, monkeypatch, "", self.FACTS)
+        get_dataset("small")
+        assert json.loads(trusted.read_text())["small"] == remembered
+
+    def test_what_is_remembered_must_be_readable(self, server, small, tmp_path):
+        (tmp_path / "cache").mkdir()
+        (tmp_path / "cache" / "trusted.json").write_text('{"small": 1}')
+        with pytest.raises(DownloadError, match=r"trusted\.json is damaged"):
+            get_dataset("small")
+
+    def remove(self, folder):
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+
+    def test_a_graph_to_train_on_alone(self, server, monkeypatch):
+        self.offer(server, monkeypatch, "", self.FACTS[:1], members=("train.txt",))
+        graph = load_graph("small")
+        assert (len(graph.train), len(graph.valid), len(graph.test)) == (1, 0, 0)
+
+
+def test_what_is_no_archive_is_not_trusted(server, monkeypatch, tmp_path):
+    server.content = b"<html>Please log in</html>"
+    monkeypatch.setitem(BENCHMARKS, "tiny", Benchmark("tiny", "https://x.org/Tiny.tar.gz", "", 3, 1, 2, 2, 2))
+    with pytest.raises(DownloadError, match=r"Tiny\.tar\.gz is no archive"):
+        get_dataset("tiny")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "folder"), [("kinship", "kinships"), ("umls", "umls"), ("nations", "nations")])
+def test_the_small_sets_are_those_that_pykeen_ships(server, name, folder):
+    """Bytes, checksums and published counts at once."""
+    shipped = Path(pykeen.datasets.__file__).parent / folder
+    server.files = {
+        f"/{name}/{split}.txt": (shipped / f"{split}.txt").read_bytes() for split in ("train", "valid", "test")
+    }
+    graph, record = load_graph(name), BENCHMARKS[name]
+    found = [len(part) for part in (graph.entities, graph.relations, graph.train, graph.valid, graph.test)]
+    assert dict(zip(record.sizes, found, strict=True)) == record.sizes
+
+
+def test_every_record_is_complete():
+    for name, record in BENCHMARKS.items():
+        assert name == record.name
+        assert record.url.startswith("https://")
+        assert record.licence
+        if record.tried:
+            digests = record.sha256 if record.is_folder else [record.sha256]
+            assert len(digests) == (len(record.members) if record.is_folder else 1)
+            assert all(len(digest) == 64 for digest in digests)
+    assert {"codex-s", "codex-m", "codex-l", "yago3-10", "nell-995", "wikidata5m", "ilpc-small-ind"} <= set(BENCHMARKS)
+    assert {
+        f"grail-{g}-v{v}{i}" for g in ("wn18rr", "fb15k-237", "nell-995") for v in range(1, 5) for i in ("", "-ind")
+    } <= set(BENCHMARKS)

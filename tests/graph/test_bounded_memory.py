@@ -75,7 +75,7 @@ def test_the_best_answers(graph, live_floats, monkeypatch, name):
     monkeypatch.setattr(completion, "MOST_CPU_MEMORY", ROWS * ENTITIES * BYTES_PER_SCORE)
     with live_floats(model) as live:
         answers = complete(predictor, queries)
-    assert all(len(answer.entities) == 5 and (np.diff(answer.scores) <= 0).all() for answer in answers)
+    assert all(len(answer.answers) == 5 and (np.diff(answer.scores) <= 0).all() for answer in answers)
     assert ENTITIES * ROWS <= live.peak <= allowed
     assert live.peak < careless
 

@@ -139,7 +139,7 @@ def test_no_such_dataset(tmp_path):
     with pytest.raises(UnknownNameError, match="unknown dataset 'wn18r': did you mean 'wn18rr'"):
         load_graph("wn18r")
     with pytest.raises(
-        UnknownNameError, match="give one of countries, wn18rr, fb15k-237, or a folder with a file train"
+        UnknownNameError, match="give a name that 'capse data list' shows, or a folder with a file train"
     ):
         load_graph(tmp_path / "gone")
 
@@ -177,7 +177,7 @@ def test_the_embedded_graph():
 
 
 @pytest.mark.usefixtures("real_data")
-@pytest.mark.parametrize("record", BENCHMARKS.values(), ids=list(BENCHMARKS))
+@pytest.mark.parametrize("record", [BENCHMARKS[name] for name in ("wn18rr", "fb15k-237")], ids=lambda r: r.name)
 def test_benchmarks_have_the_sizes_of_table_1(record):
     graph = load_graph(record.name)
     assert (len(graph.entities), len(graph.relations)) == (record.entities, record.relations)

@@ -68,12 +68,17 @@ def random_model(name, graph, seed=0, **options):
 
 
 def assert_ranks_are_those_of_float64(model, graph):
+    """Where float64 itself decides: two ways to add the same numbers up agree."""
     triples = graph.test[:100]
+    wide = copy.deepcopy(model).double()
     with forced("reference"):
-        expected = rank_split(copy.deepcopy(model).double(), triples, graph.known)
-    for ours, exact in zip(rank_split(model, triples, graph.known, exact=True), expected, strict=True):
-        assert (ours.greater == exact.greater).all()
-        assert (ours.equal == exact.equal).all()
+        expected = rank_split(wide, triples, graph.known)
+    other = rank_split(wide, triples, graph.known)
+    for ours, exact, again in zip(rank_split(model, triples, graph.known, exact=True), expected, other, strict=True):
+        decided = (exact.greater == again.greater) & (exact.equal == again.equal)
+        assert decided.mean() >= 0.98
+        assert (ours.greater == exact.greater)[decided].all()
+        assert (ours.equal == exact.equal)[decided].all()
         assert (ours.candidates == exact.candidates).all()
 
 

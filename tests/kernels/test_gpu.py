@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from capse.kernels import reference
 from capse.kernels.stage import Gradients, Stage
-from capse.triples import HEAD, TAIL
+from capse.triples import HEAD, RELATION, TAIL
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 INTERPRET = {} if DEVICE == "cuda" else {"TRITON_INTERPRET": "1"}
@@ -27,7 +27,7 @@ pytestmark = [
 ]
 examples = settings(max_examples=8)
 forms = pytest.mark.parametrize("form", [("paper", 1), ("paper", 3), ("released", 1), ("released", 3)], ids=str)
-slots = pytest.mark.parametrize("slot", [HEAD, TAIL])
+slots = pytest.mark.parametrize("slot", [HEAD, RELATION, TAIL])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -141,7 +141,7 @@ class TestAgainstThePlainFormula:
             dtype=data.draw(st.sampled_from([torch.float32, torch.float64])),
             seed=data.draw(st.integers(0, 99)),
         )
-        slot = data.draw(st.sampled_from([HEAD, TAIL]))
+        slot = data.draw(st.sampled_from([HEAD, RELATION, TAIL]))
         candidates, filters, bias = tensors[2:5]
         match data.draw(st.sampled_from(["mixed", "all on", "all off", "rising", "falling", "blind", "zeros"])):
             case "all on":
@@ -160,7 +160,7 @@ class TestAgainstThePlainFormula:
         form = data.draw(st.sampled_from(["linear", "paper", "released"])), data.draw(st.sampled_from([1, 2]))
         check(form, slot, tensors)
 
-    @given(seed=st.integers(0, 99), slot=st.sampled_from([HEAD, TAIL]))
+    @given(seed=st.integers(0, 99), slot=st.sampled_from([HEAD, RELATION, TAIL]))
     @examples
     def test_exact_where_float32_is_on_breakpoints_too(self, seed, slot):
         """With whole numbers many candidates are on breakpoints, where a filter is off and has no derivative."""

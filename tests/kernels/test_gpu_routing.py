@@ -11,7 +11,7 @@ import torch
 
 from capse.kernels import reference, votes
 from capse.kernels.stage import Stage
-from capse.triples import HEAD, TAIL
+from capse.triples import HEAD, RELATION, TAIL
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 INTERPRET = {} if DEVICE == "cuda" else {"TRITON_INTERPRET": "1"}
@@ -119,7 +119,7 @@ class TestScores:
         return calls
 
     @kinds
-    @pytest.mark.parametrize("slot", [HEAD, TAIL])
+    @pytest.mark.parametrize("slot", [HEAD, RELATION, TAIL])
     @pytest.mark.parametrize("capacity", [2**20, 40])
     def test_those_of_the_formula(self, routed, monkeypatch, kind, slot, capacity):
         """With capacity for all votes at once, and in parts."""

@@ -22,7 +22,7 @@ SIZES = {"k": 5, "filters": 20, "d": 20, "queries": 4, "candidates": 150}  # the
 
 cases = pytest.mark.parametrize(("kind", "routing"), CASES)
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-slots = pytest.mark.parametrize("slot", [0, 2])
+slots = pytest.mark.parametrize("slot", [0, 1, 2])
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -53,6 +53,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
         {"filter_start": "distance"},
         {"filter_start": "product", "filters": 19, "distance_dims": 2},
     ],
+    "complex-capse": [{}, {"distance_dims": 3}, {"distance_dims": 2, "threshold": 0}],
     "conve": [{"dim": 12, "filters": 2, "kernel": kernel} for kernel in (2, 3)],
 }
 

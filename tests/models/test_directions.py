@@ -84,6 +84,8 @@ class TestAllDirectionsAgree:
         with torch.set_grad_enabled(gradients):
             assert_close(model.score_tails(entity, relation), model.score_tails(ENTITY, RELATION)[batch])
             assert_close(model.score_heads(relation, entity), model.score_heads(RELATION, ENTITY)[batch])
+            between = model.score_relations(ENTITY, ENTITY.flip(0))
+            assert_close(model.score_relations(entity, ENTITY.flip(0)[batch]), between[batch])
 
 
 def test_ids_broadcast(make, everything):
@@ -172,6 +174,16 @@ def test_equal_entities_tie_exactly(case, make):
                 assert not differing, (
                     f"{differing} of {scores.numel()} scores, {entities} entities, {sizes}, {queries} queries"
                 )
+
+
+def test_equal_relations_tie_exactly(make):
+    for relations in (R, 41):
+        model = make(relations=relations, reciprocal=True)
+        with torch.no_grad():
+            model.relations[:relations] = model.relations[:1]
+            scores = model.score_relations(ENTITY, ENTITY.flip(0))
+        assert scores.shape == (len(PAIRS), relations)
+        assert scores.equal(scores[:, :1].expand_as(scores))
 
 
 def test_every_registered_model_is_enumerated(all_cases):

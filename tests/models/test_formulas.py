@@ -102,6 +102,18 @@ def scaled_capse(p, settings, h, r, t):
     return p["scorer.scale"] * math.sqrt(sum(s * s))
 
 
+@formula("complex-capse")
+def complex_capse(p, settings, h, r, t):
+    """Ours: squash(p) − w ‖x + y − z‖₁ where p = Re Σ h_i r_i conj(t_i) and squash(p) = p · p²/(θ² + p²)."""
+    k = settings.dim
+    rows = p["entities"][h], p["relations"][r], p["entities"][t]
+    a, b, c = (row[:k] + 1j * row[k : 2 * k] for row in rows)
+    x, y, z = (row[2 * k :] for row in rows)
+    total = sum((a_i * b_i * c_i.conjugate()).real for a_i, b_i, c_i in zip(a, b, c, strict=True))
+    kept = total**2 / (settings.threshold**2 + total**2) if settings.threshold else 1
+    return kept * total - settings.distance_weight * sum(abs(x + y - z))
+
+
 @formula("convkb")
 def convkb(p, settings, h, r, t):
     """Nguyen et al. 2018, eq. 1: f = concat(g([v_h, v_r, v_t] ∗ Ω))·w."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from capse import ComplEx, ConvE, ConvKB, DistMult, TransE
-from capse.models import MODELS, build_model
+from capse.models import MODELS, build_model, model_settings
 from capse.models.conve import ConvEScorer
 from capse.models.convkb import ConvKBScorer
 
@@ -167,6 +167,18 @@ class TestUnitBall:
         assert torch.equal(model.entities, before)
 
     @pytest.mark.parametrize("name", TRANSLATIONS)
+    def test_all_vectors_can_be_kept_in_it(self, name):
+        """Each k numbers of either table by themselves: relations, and projections with them."""
+        model = self.model(name, bounded="all")
+        tables = [table.detach().clone().view(-1, 4) for table in model.tables]
+        model.constrain()
+        for table, before in zip(model.tables, tables, strict=True):
+            vectors = table.detach().view(-1, 4)
+            expected = before / before.norm(dim=1, keepdim=True).clamp(min=1)
+            torch.testing.assert_close(vectors, expected)
+        assert not torch.equal(model.relations.detach().view(-1, 4), tables[1])
+
+    @pytest.mark.parametrize("name", TRANSLATIONS)
     def test_a_fresh_model_is_in_the_ball(self, name):
         model = build_model(MODELS[name].Settings(dim=20), entities=50, relations=7)
         assert (model.entities.detach()[:, :20].norm(dim=1) <= 1 + 1e-6).all()
@@ -221,6 +233,30 @@ class TestStarts:
         for table in model.tables:
             assert table.std().item() == pytest.approx(1 / 50, rel=0.05)
             assert table.mean().item() == pytest.approx(0, abs=1e-3)
+
+    @pytest.mark.parametrize("name", ["transe", "transd"])
+    def test_translations_can_start_on_the_sphere(self, name):
+        """Every vector of length 1, TransD's projections by themselves, and no direction before others."""
+        settings = model_settings({"name": name, "dim": 20, "vector_start": "sphere"})
+        model = build_model(settings, entities=300, relations=200)
+        for table in model.tables:
+            vectors = table.detach().view(-1, 20)
+            torch.testing.assert_close(vectors.norm(dim=1), torch.ones(len(vectors)))
+            assert vectors.mean(0).abs().max() < 0.06
+        transfer = model.entities.detach()[:, -20:]
+        assert (name == "transd") == (not torch.equal(transfer, model.entities.detach()[:, :20]))
+
+    @pytest.mark.parametrize("name", ["distmult", "complex"])
+    def test_products_can_start_with_scores_of_one_spread(self, name):
+        """Cai and Wang 2018: deviation 1/3.3 at 50 numbers, so that scores have deviation 0.2."""
+        width = {"distmult": 50, "complex": 25}[name]
+        settings = model_settings({"name": name, "dim": width, "vector_start": "normal"})
+        model = build_model(settings, entities=400, relations=50)
+        for table in model.tables:
+            assert table.std().item() == pytest.approx(1 / 3.3, rel=0.05)
+        if name == "distmult":
+            scores = model.score_tails(torch.arange(50), torch.arange(50)).detach()
+            assert scores.std().item() == pytest.approx(0.2, rel=0.1)
 
     @pytest.mark.parametrize("norm", [1, 2])
     def test_a_perfect_translation_has_the_highest_score(self, norm):

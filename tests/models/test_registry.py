@@ -36,7 +36,9 @@ class TestNames:
             MODELS["distmul"]
 
     def test_a_strange_name_is_answered_with_all(self):
-        with pytest.raises(UnknownNameError, match=r"choose one of capse, scaled-capse, convkb, .*complex"):
+        with pytest.raises(
+            UnknownNameError, match=r"choose one of capse, scaled-capse, complex-capse, convkb, .*complex"
+        ):
             model_settings({"name": "zzz"})
 
     @pytest.mark.parametrize("name", MODELS)

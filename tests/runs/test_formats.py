@@ -66,6 +66,17 @@ def test_a_number_that_cannot_be_read(number: object, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_a_step_is_taken_where_it_belongs_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sections without a number are of format 1; each step leads from one format to the next."""
+    steps = [lambda sections, n=n: {**sections, "steps": [*sections.get("steps", []), n]} for n in (1, 2)]
+    monkeypatch.setattr(formats, "_STEPS", steps)
+    monkeypatch.setattr(formats, "FORMAT", 3)
+    taken = [
+        upgraded(number, "a file").get("steps", []) for number in ({}, {"format": 1}, {"format": 2}, {"format": 3})
+    ]
+    assert taken == [[1, 2], [1, 2], [2], []]
+
+
 def test_a_run_and_a_recipe_of_a_newer_version_say_which_is_needed(tmp_path: Path) -> None:
     run = capse.fit("countries", capse.DistMult(dim=2), training=capse.Training(epochs=0), out=tmp_path / "run")
     assert run.folder is not None

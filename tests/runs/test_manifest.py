@@ -48,6 +48,9 @@ def test_what_is_not_as_it_was_written_is_refused(run: Path, damage: Callable[[P
         check_files(run, required=True)
     assert said in str(error.value)
     assert error.value.remedy
+    if said.startswith("recipe.yaml"):
+        with pytest.raises(RunError, match=said.replace(".", r"\.")):
+            check_file(run, run / "recipe.yaml")
 
 
 def test_an_entry_that_was_changed_is_the_fault_of_the_manifest(run: Path) -> None:

@@ -80,8 +80,8 @@ def test_what_piles_up_while_one_call_runs_goes_into_the_next(batcher, predictor
     answers = [future.result(5)[0] for future in (first, *waiting)]
     asked = [question(0), *(question(i % 4, top=1 + i, new=i % 2 == 1) for i in range(8))]
     for one, found in zip(asked, answers, strict=True):
-        assert found.entities.tolist() == expected(predictor, one)
-        assert found.known.tolist() == [i == (one.head + 1) % ENTITIES for i in found.entities]
+        assert found.answers.tolist() == expected(predictor, one)
+        assert found.known.tolist() == [i == (one.head + 1) % ENTITIES for i in found.answers]
     assert [sorted(call) for call in model.calls] == [[0], [0, 1, 2, 3]]
     batcher.stop()
     assert [call[:2] for call in batcher.told] == [(1, 1), (8, 8)]
@@ -107,7 +107,7 @@ def test_a_request_of_many_does_not_keep_a_request_of_one_waiting(batcher, predi
     model.gate.set()
     found = many.result(5)
     one.result(5)
-    assert [answers.entities.tolist() for answers in found] == [expected(predictor, question(i)) for i in range(10)]
+    assert [answers.answers.tolist() for answers in found] == [expected(predictor, question(i)) for i in range(10)]
     assert sorted(model.calls[1]) == [0, 1, 2, 10]
     assert [len(call) for call in model.calls] == [1, 4, 4, 3]
 
@@ -117,7 +117,7 @@ def test_questions_of_two_models_are_not_mixed(batcher, predictor):
     futures = [batcher.ask(model, [question(i)]) for i in range(3) for model in (predictor, other)]
     for i, future in enumerate(futures):
         model = (predictor, other)[i % 2]
-        assert future.result(5)[0].entities.tolist() == expected(model, question(i // 2))
+        assert future.result(5)[0].answers.tolist() == expected(model, question(i // 2))
 
 
 def test_nobodys_question_spoils_anothers_answer(batcher, predictor):
@@ -128,7 +128,7 @@ def test_nobodys_question_spoils_anothers_answer(batcher, predictor):
     assert model.entered.wait(5)
     good, bad = batcher.ask(predictor, [question(1)]), batcher.ask(predictor, [question(2), question(5)])
     model.gate.set()
-    assert good.result(5)[0].entities.tolist() == expected(predictor, question(1))
+    assert good.result(5)[0].answers.tolist() == expected(predictor, question(1))
     with pytest.raises(Exception, match="nan"):
         bad.result(5)
     assert batcher.ask(predictor, [question(3)]).result(5)

@@ -98,7 +98,7 @@ def test_it_needs_a_key_with_its_scope(install, serve, graph_run, database):
     [
         ((", route_class=GuardedRoute", ""), r"has an unguarded route \(/v1/degree/{entity}\): make its router with"),
         (('**needs("predict", "unknown-name", example={"facts": 9})', ""), "says no scope for /v1/degree: give the"),
-        (("/degree/{entity}", "/entities/{entity:path}"), "answers to GET /v1/entities/{entity:path}, which is taken"),
+        (("/degree/{entity}", "/entities/{entity:text}"), "answers to GET /v1/entities/{entity:text}, which is taken"),
         (("BaseModel, Field", "BaseModel, Feld"), r"of capse_degree:router cannot be loaded \(ImportError"),
     ],
 )

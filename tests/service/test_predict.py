@@ -12,6 +12,8 @@ QUESTIONS = [
     {"relation": "hates/loves", "head": "e29", "top": 100},
     {"relation": "knows", "head": "e00", "new": True, "top": 5},
     {"relation": "knows", "head": "e00"},
+    {"head": "e00", "tail": "Person 7"},
+    {"head": "e00", "tail": "e01", "top": 1, "new": True},
 ]
 
 
@@ -21,7 +23,10 @@ def run(graph_run):
 
 
 def expected(run, question):
-    keys = ("entity", "name", "score", "probability", "known")
+    of_relation = "relation" not in question
+    keys = (
+        ("relation", "name", "score", "known") if of_relation else ("entity", "name", "score", "probability", "known")
+    )
     return [{key: getattr(answer, key) for key in keys} for answer in run.predict(**question)]
 
 
@@ -41,3 +46,30 @@ def test_a_run_that_is_not_calibrated_has_null_probabilities(serve, make_graph_r
     client = serve(make_graph_run(tmp_path / "run", calibrated=False))
     answers = client.post("/v1/predict", {"relation": "knows", "head": "e00"}).json()["predictions"]
     assert [answer["probability"] for answer in answers] == [None] * 10
+
+
+class TestAmong:
+    ASK = {"relation": "knows", "head": "e00", "top": 30}  # noqa: RUF012
+
+    def answers(self, client, **restriction):
+        response = client.post("/v1/predict", self.ASK | restriction)
+        return [answer["entity"] for answer in response.json()["predictions"]]
+
+    def test_a_list_a_type_and_a_range(self, client):
+        assert self.answers(client, among=["e05", "Person 7"]) == ["e05", "e07"]
+        assert self.answers(client, of_type={"relation": "hates/loves", "type": "e01"}) == ["e00"]
+        graph = client.service.models.graph.predictor.graph
+        seen = {graph.entities.labels[t] for _, r, t in graph.train if graph.relations.labels[r] == "knows"}
+        assert set(self.answers(client, seen=True)) == seen
+
+    def test_mistakes_are_problems(self, client):
+        for restriction, kind in (
+            ({"among": ["Atlantis"]}, "unknown-name"),
+            ({"among": ["e05"], "seen": True}, "invalid"),
+            ({"of_type": {"relation": "knows", "type": "e29"}}, "invalid"),
+            ({"among": []}, "invalid"),
+        ):
+            body = client.post("/v1/predict", self.ASK | restriction).json()
+            assert body["type"] == f"urn:capse:problem:{kind}", restriction
+        body = client.post("/v1/predict", {"head": "e00", "tail": "e01", "seen": True}).json()
+        assert body["status"] == 422

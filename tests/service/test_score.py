@@ -35,3 +35,19 @@ def test_a_triple_is_explained(client, run):
     expected = run.explain(head="e00", relation="knows", tail="e03", most=2).to_json()
     assert why == expected | {"model": client.service.models.graph.version}
     assert why["probability"] is not None
+
+
+def test_a_run_with_thresholds_says_what_is_true(client, serve, make_graph_run, tmp_path):
+    triple = {"head": "e00", "relation": "knows", "tail": "e03"}
+    assert client.post("/v1/score", {"triples": [triple]}).json()["scores"][0]["verdict"] is None
+    path = make_graph_run(tmp_path / "run")
+    capse.Classifier(
+        slope=1.0, intercept=-5.0, slopes=[1.0, 1.0], intercepts=[-5.0, -5.0], threshold=9.0, thresholds=[20.0, 14.0],
+        prior=1.0, triples=10, negatives="given triples", seed=0, held_out={},
+    ).save(capse.RunFolder(path))  # fmt: skip
+    judged = capse.load(path)
+    assert isinstance(judged, capse.LinkPredictor)
+    (expected,) = judged.classify([("e00", "knows", "e03")])
+    verdict = serve(path).post("/v1/score", {"triples": [triple]}).json()["scores"][0]["verdict"]
+    assert verdict == {"true": expected.true, "probability": pytest.approx(expected.probability)}
+    assert verdict["true"] == (expected.score >= 14)

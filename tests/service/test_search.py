@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time as clock
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-from capse.search.serving.reranker import Reranker, ShownDocument
+from capse.search.serving.list_scorers import ShownDocument
+from capse.search.serving.reranker import Reranker
+from capse.service.store import Store
 
-NOW = 1_800_000_000
+NOW = 1_700_000_000
 
 
 @pytest.fixture
@@ -45,11 +50,11 @@ def rerank(client, documents, user="ada", **more):
 
 
 def test_a_click_changes_the_next_list_as_the_reranker_has_it(client, search_run, documents):
-    before = rerank(client, documents)
-    assert [one["document"] for one in before] == documents
-    assert {one["score"] for one in before} == {None}
-    assert client.post("/v1/events", click(documents[3])).json() == {"outcomes": ["accepted"]}
     reranker = Reranker.load(search_run)
+    before = rerank(client, documents)
+    without = [one.document for one in reranker.rerank("q", documents)]
+    assert [one["document"] for one in before] == without != documents
+    assert client.post("/v1/events", click(documents[3])).json() == {"outcomes": ["accepted"]}
     state = reranker.new_user()
     reranker.learn(state, documents[3], "s", NOW)
     expected = reranker.rerank("q", documents, state=state, session="s", time=NOW)
@@ -57,7 +62,8 @@ def test_a_click_changes_the_next_list_as_the_reranker_has_it(client, search_run
     assert [(one["document"], one["score"], one["position"], one["rank"]) for one in after] == [
         (one.document, one.score, one.position, one.rank) for one in expected
     ]
-    assert [one["document"] for one in rerank(client, documents, "grace")] == documents
+    assert after != before
+    assert [one["document"] for one in rerank(client, documents, "grace")] == without
 
 
 def test_many_lists_and_reasons(client, documents):
@@ -95,7 +101,7 @@ def test_profiles_survive_a_restart_and_a_run_with_other_vectors(
 
 def test_a_document_that_the_run_does_not_know_is_ranked_and_learned_by_its_text(client, search_run, documents):
     reranker = Reranker.load(search_run)
-    topics: Any = reranker.run.space.model
+    topics: Any = reranker.space.model
     words = " ".join(topics.words[:20])
     client.post("/v1/events", click("new", text=words))
     state = reranker.new_user()
@@ -107,6 +113,56 @@ def test_a_document_that_the_run_does_not_know_is_ranked_and_learned_by_its_text
     (only,) = rerank(client, [{"text": words}])
     assert only["score"] is not None
     assert len(only["document"]) == 16
+
+
+def unknown(search_run):
+    """A document that the run does not know, and its text."""
+    topics: Any = Reranker.load(search_run).space.model
+    return {"text": " ".join(topics.words[:20])}
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["in one process", "in another, or after a restart"])
+def test_a_click_on_a_document_known_by_its_text_outlives_the_bounce_of_another(
+    serve, search_run, database, documents, again
+):
+    first = serve(search_run, database=database)
+    text = unknown(search_run)
+    before = rerank(first, [*documents, {"id": "new", **text}])
+    first.post("/v1/events", {"events": [click("new", **text), click(documents[1], id="left", time=NOW + 1)]})
+    first.post("/v1/events", click(documents[0], time=NOW + 2))
+    client = serve(search_run, database=database) if again else first
+    left = {"id": "w", "kind": "dwell", "user": "ada", "time": NOW + 3, "click": "left", "dwell": 1.0}
+    assert client.post("/v1/events", left).json() == {"outcomes": ["accepted"]}
+    reranker = Reranker.load(search_run)
+    state = reranker.new_user()
+    reranker.learn(state, ShownDocument("new", **text), "s", NOW)
+    reranker.learn(state, documents[0], "s", NOW + 2)
+    expected = reranker.rerank("q", documents, state=state, session="s", time=NOW)
+    assert [one["score"] for one in rerank(client, documents)] == [one.score for one in expected]
+    assert [one["id"] for one in client.get("/v1/users/ada").json()["recent"]] == ["new", documents[0]]
+    assert before != rerank(client, [*documents, {"id": "new", **text}])
+
+
+def test_nobodys_text_says_what_a_document_is_to_others(client, search_run, documents):
+    client.post("/v1/events", click(documents[0]))
+    text = unknown(search_run)
+    plain = rerank(client, [*documents, "new"])
+    assert {one["document"]: one["score"] for one in plain}["new"] is None
+    rerank(client, [{"id": "new", **text}], "eve")
+    client.post("/v1/events", click("new", "eve", **text))
+    assert rerank(client, [*documents, "new"]) == plain
+
+
+def test_what_is_stored_of_a_known_document_is_its_id(client, documents):
+    client.post("/v1/events", click(documents[0], title="A title", text="A text"))
+    (event,) = client.service.store.events("ada")
+    assert (event.title, event.text) == ("", None)
+    assert client.service.store.state("ada").texts == {}
+
+
+def test_ids_of_events_are_a_users_own(client, documents):
+    assert client.post("/v1/events", click(documents[0], "eve", id="1")).json() == {"outcomes": ["accepted"]}
+    assert client.post("/v1/events", click(documents[1], "ada", id="1")).json() == {"outcomes": ["accepted"]}
 
 
 def test_an_event_sent_again_changes_nothing_and_another_of_its_id_is_a_conflict(client, documents):
@@ -122,20 +178,29 @@ def test_an_event_sent_again_changes_nothing_and_another_of_its_id_is_a_conflict
 def test_what_is_known_of_a_user_is_shown_and_forgotten(client, documents):
     events = [
         {"id": "i", "kind": "impression", "user": "a/b", "time": NOW, "query": "q", "documents": documents},
-        click(documents[0], "a/b", dwell=45.0),
         click(documents[1], "a/b", dwell=3.0),
+        click(documents[0], "a/b", dwell=45.0, time=NOW + 9),
     ]
     client.post("/v1/events", {"events": events})
     known = client.get("/v1/users/a%2Fb").json()
     assert {key: known[key] for key in ("user", "impressions", "clicks", "satisfied", "sessions")} == {
         "user": "a/b", "impressions": 1, "clicks": 2, "satisfied": 1, "sessions": 2,
     }  # fmt: skip
-    assert known["recent"] == [{"id": documents[0], "session": "s", "time": NOW}]
+    assert known["recent"] == [{"id": documents[0], "session": "s", "time": NOW + 9}]
     assert known["interests"][0]["share"] >= known["interests"][1]["share"] > 0
-    assert client.request("DELETE", "/v1/users/a%2Fb").json() == {"events": 3, "keys": 0}
+    assert client.request("DELETE", "/v1/users/a%2Fb").json() == {"events": 3, "keys": 0, "runs": True}
     assert client.get("/v1/users/a%2Fb").status_code == 404
-    assert {one["score"] for one in rerank(client, documents, "a/b")} == {None}
-    assert client.request("DELETE", "/v1/users/a%2Fb").json() == {"events": 0, "keys": 0}
+    assert rerank(client, documents, "a/b") == rerank(client, documents, "nobody")
+    assert client.request("DELETE", "/v1/users/a%2Fb").json() == {"events": 0, "keys": 0, "runs": True}
+
+
+@pytest.mark.parametrize("user", ["a\nb", "\n", "a\r\nb/c", "\u2028", "...", "a?b#c%d", " "])
+def test_whoever_can_be_stored_can_be_read_and_forgotten(client, documents, user):
+    client.post("/v1/events", click(documents[0], user))
+    path = f"/v1/users/{quote(user, safe='')}"
+    assert client.get(path).json()["user"] == user
+    assert client.request("DELETE", path).json() == {"events": 1, "keys": 0, "runs": True}
+    assert client.get(path).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -148,6 +213,8 @@ def test_what_is_known_of_a_user_is_shown_and_forgotten(client, documents):
         ({"documents": ["x" * 201]}, "body.documents.0"),
         ({"requests": []}, "body.requests"),
         ({"documents": ["d"], "time": -1}, "body.time"),
+        ({"documents": ["d"], "time": True}, "body.time"),
+        ({"documents": ["d"], "time": "9999-12-31"}, "body.time: time in the future"),
     ],
 )
 def test_lists_that_make_no_sense(client, body, where):
@@ -161,11 +228,15 @@ def test_events_that_make_no_sense(client, documents):
         ({"document": None}, "an event of kind click needs 'document'"),
         ({"click": "e0"}, "has no 'click'"),
         ({"user": "a\0b"}, "body.user: text with a zero in it"),
+        ({"user": ".."}, "body.user: no address can name a user '..'"),
         ({"time": "yesterday"}, "body.time: time is 'yesterday': give seconds since 1970"),
-        ({"time": NOW * 1000}, "body.time: time is 1800000000000, which can only be milliseconds: divide it by 1,000"),
+        ({"time": NOW * 1000}, "body.time: time is 1700000000000, which can only be milliseconds: divide it by 1,000"),
         ({"time": NOW * 10**6}, "which can only be microseconds"),
         ({"time": 10**400}, "nanoseconds or nonsense"),
         ({"time": True}, "body.time: time is True"),
+        ({"time": "9999-12-31T23:59:59Z"}, "body.time: time in the future: see that the clock is right, and the unit"),
+        ({"time": clock.time() + 2 * 86_400}, "body.time: time in the future"),
+        ({"time": NOW / 10**6}, "body.time: time before 1990"),
         ({"time": None}, "body.time"),
         ({"query": "q" * 1001}, "body.query: String should have at most 1000 characters"),
         ({"kind": "purchase"}, "body.kind"),
@@ -192,3 +263,70 @@ def test_endpoints_of_an_absent_model_say_so(serve, graph_run, search_run, datab
         assert response.json()["type"] == "urn:capse:problem:no-such-model"
     both = serve(graph_run, search_run, database=database)
     assert set(both.get("/ready").json()["versions"]) == {"graph", "search"}
+
+
+def test_limits_and_rates_count_documents_not_requests(serve, search_run, database, documents):
+    with Store.open(database) as store:
+        key = {"Authorization": f"Bearer {store.add_key('shop', ['rerank', 'events'], per_minute=10)}"}
+    client = serve(search_run, database=database, require_keys=True)
+    small, large = {"documents": documents}, {"documents": documents * 10, "explain": True}  # 300 documents' work: 6
+    assert client.post("/v1/rerank", large, headers=key).status_code == 200
+    assert client.post("/v1/rerank", large, headers=key).status_code == 429
+    assert [client.post("/v1/rerank", small, headers=key).status_code for _ in range(4)] == [200, 200, 200, 429]
+
+
+@pytest.mark.parametrize(
+    ("lists", "status"),
+    [
+        ([{"documents": ["d"] * 200}] * 10, 200),
+        ([{"documents": ["d"] * 200}] * 11, 422),
+        ([{"documents": ["d"] * 200, "explain": True}] * 3, 200),
+        ([{"documents": ["d"] * 200, "explain": True}] * 4, 422),
+        ([{"documents": [{"id": "d", "text": "x" * 10_000}] * 200}] * 2, 422),
+    ],
+)
+def test_the_work_of_a_request_is_bounded(client, lists, status):
+    response = client.post("/v1/rerank", {"requests": lists})
+    assert response.status_code == status
+    if status == 422:
+        assert response.json()["detail"].startswith("more than 2,000 documents")
+
+
+def test_large_requests_wait_for_each_other_and_small_ones_for_none(client, documents, monkeypatch):
+    """Every large one waits until the small ones have been answered, which so cannot have waited for it."""
+    under_way, most, answered, small = 0, 0, threading.Semaphore(0), 4
+    plain = Reranker.rerank
+
+    def counted(reranker, query, shown, **about):
+        nonlocal under_way, most
+        if len(shown) <= 50:
+            answered.release()
+            return plain(reranker, query, shown, **about)
+        under_way += 1
+        most = max(most, under_way)
+        for _ in range(small):
+            assert answered.acquire(timeout=10)
+        answered.release(small)
+        under_way -= 1
+        return plain(reranker, query, shown, **about)
+
+    monkeypatch.setattr(Reranker, "rerank", counted)
+    many = [("POST", "/v1/rerank", {"json": {"documents": documents * 6}})] * 3
+    few = [("POST", "/v1/rerank", {"json": {"documents": documents}})] * small
+    assert {answer.status_code for answer in client.together(*many, *few)} == {200}
+    assert most == 1
+
+
+def test_users_of_whom_something_is_remembered(serve, search_run, database, documents):
+    with Store.open(database) as store:
+        every, own = (
+            store.add_key(name, ["users", "events"], user=user) for name, user in (("all", None), ("a", "ada"))
+        )
+    client = serve(search_run, database=database)
+    assert client.get("/v1/users").json() == {"users": []}
+    shown = {"id": "i", "kind": "impression", "user": "eve", "time": NOW, "query": "q", "documents": documents}
+    client.post("/v1/events", {"events": [click(documents[0], user) for user in ("ada", "grace", "alan")] + [shown]})
+    assert client.get("/v1/users").json() == {"users": ["alan", "grace", "ada"]}
+    assert client.get("/v1/users?limit=1").json() == {"users": ["alan"]}
+    assert client.get("/v1/users", headers={"Authorization": f"Bearer {every}"}).json()["users"][0] == "alan"
+    assert client.get("/v1/users", headers={"Authorization": f"Bearer {own}"}).json() == {"users": ["ada"]}

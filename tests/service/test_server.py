@@ -182,17 +182,23 @@ def test_a_worker_that_dies_is_replaced(server, graph_run):
     assert "worker died" in [entry["event"] for entry in service.entries()]
 
 
-def test_workers_share_a_keys_rate(server, graph_run, tmp_path):
-    """While one of two processes stands still, the other lets half of a key's requests through, and no more."""
+def test_a_keep_alive_client_has_all_of_its_keys_rate_with_three_workers(server, graph_run, tmp_path):
     with Store.open(str(tmp_path / "capse.db")) as store:
-        headers = {"Authorization": f"Bearer {store.add_key('shared', ['predict'], per_minute=4)}"}
-    service = server(graph_run, "--workers", 2, "--require-keys", "--db", tmp_path / "capse.db")
-    for resting in children_of(service):
-        os.kill(resting, signal.SIGSTOP)
-        wait_for(lambda: Path(f"/proc/{resting}/stat").read_text().rpartition(")")[2].split()[0] == "T")  # noqa: B023
-        answers = [httpx.get(f"{service.address}/v1/relations", headers=headers, timeout=30) for _ in range(4)]
-        os.kill(resting, signal.SIGCONT)
-        assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+        headers = {"Authorization": f"Bearer {store.add_key('shared', ['predict'], per_minute=6)}"}
+    service = server(graph_run, "--workers", 3, "--require-keys", "--db", tmp_path / "capse.db")
+    with httpx.Client(headers=headers, timeout=30) as kept:
+        answers = [kept.get(f"{service.address}/v1/relations") for _ in range(4)]
+    answers += [httpx.get(f"{service.address}/v1/relations", headers=headers, timeout=30) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200] * 6 + [429] * 2
+
+
+def test_workers_of_a_parent_that_was_killed_let_go_of_the_port(server, graph_run):
+    service = server(graph_run, "--workers", 2)
+    workers = children_of(service)
+    service.process.kill()
+    assert service.process.wait(30) == -signal.SIGKILL
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    assert [state for state, _, _ in sockets(service.port) if state == LISTENING] == []
 
 
 def test_slow_clients_are_sent_away_and_others_are_served_meanwhile(server, graph_run):
@@ -254,6 +260,29 @@ def test_an_endless_header_is_refused(server, graph_run):
         answer = service.raw(request)
         assert of_status(answer) == 431, answer[:100]
     assert ask(service).status_code == 200
+
+
+@pytest.mark.parametrize("kept", [b"", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"], ids=["first", "second"])
+@pytest.mark.parametrize(
+    ("path", "header", "status"),
+    [
+        (b"/health", b"X: " + b"y" * 31_000, 200),
+        (b"/health", b"X: " + b"y" * 33_000, 431),
+        (b"/health?" + b"y" * 33_000, b"X: y", 431),
+        (b"/health", b"\r\n".join(b"X%d: y" % n for n in range(4_000)), 431),
+    ],
+    ids=["below", "one header", "the line", "many headers"],
+)
+def test_headers_that_come_whole_have_the_same_limit(module_server, kept, path, header, status):
+    with module_server.connect() as connection:
+        if kept:
+            connection.sendall(kept)
+            answer = b""
+            while not answer.endswith(b'{"status":"ok"}'):
+                answer += connection.recv(65536)
+            assert of_status(answer) == 200
+        connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n" + header + b"\r\n\r\n")
+        assert of_status(connection.recv(65536)) == status
 
 
 def test_a_hundred_megabytes_are_refused_at_once(server, graph_run):

@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from capse.models import TripleModel, build_model, model_settings
+from capse.training.adversarial_learner import AdversarialLearner
+from capse.training.adversary import AdversarialObjective, Adversary
 from capse.training.checkpoints import Checkpoints
-from capse.training.learner import GradientLearner
+from capse.training.learner import GradientLearner, Learner
 from capse.training.loop import Trainer
 from capse.training.objectives import Objective
 from capse.training.optimizers import Optimizer
@@ -51,9 +53,16 @@ def make_model():
 def trainer_of(tmp_path):
     """Builds a trainer of an objective that never validates; settings are those of the section ``training``."""
 
-    def make(objective: Objective, optimizer: Optimizer | None = None, **settings: Any) -> Trainer:
+    def make(
+        objective: Objective, optimizer: Optimizer | None = None, adversary: Adversary | None = None, **settings: Any
+    ) -> Trainer:
         training, optimizer = Training(**settings), optimizer or Optimizer()
-        learner = GradientLearner(objective, training, optimizer)
+        learner: Learner
+        if isinstance(objective, AdversarialObjective):
+            assert adversary is not None
+            learner = AdversarialLearner(objective, training, optimizer, adversary)
+        else:
+            learner = GradientLearner(objective, training, optimizer)
         checkpoints = Checkpoints(tmp_path / "checkpoints", "x")
         return Trainer(learner, training, optimizer, Validation(every=0), checkpoints)
 

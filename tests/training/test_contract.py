@@ -15,12 +15,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, distributed
-from torch.nn.functional import softplus
 from torch.nn.parallel import DistributedDataParallel
 
 from capse.models import TripleModel
-from capse.training.batches import Epoch
-from capse.training.checkpoints import Checkpoints, Position, pack, unpack
+from capse.training.adversarial_learner import AdversarialLearner
+from capse.training.adversary import Adversary, build_adversarial
+from capse.training.checkpoints import Checkpoints, Position
 from capse.training.learner import GradientLearner, Learner
 from capse.training.loop import StepReport, Trainer
 from capse.training.losses import Loss, build_loss
@@ -88,63 +88,21 @@ def assert_ends_alike(make: Callable[[], Learner], checkpoints: Callable[[str], 
         assert all(torch.equal(again[name], whole[name]) for name in whole)
 
 
-class Adversaries:
-    """A generator that replaces tails, a discriminator that tells, and a moving average of the reward."""
-
-    def __init__(self, generator: TripleModel, model: TripleModel, triples: Triples) -> None:
-        self.generator, self.model = generator, model
-        self.examples = torch.from_numpy(triples).long()
-        self.device = torch.device("cpu")
-        self.baseline = torch.zeros(())
-        self.optimizers = {
-            "first": torch.optim.Adam(generator.parameters(), lr=0.05),
-            "second": torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
-        }
-
-    def train(self, mode: bool) -> None:
-        self.generator.train(mode)
-        self.model.train(mode)
-
-    def step(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
-        heads, relations, tails = epoch.batch(step).unbind(1)
-        chances = self.generator.score_tails(heads, relations).softmax(1)
-        drawn = torch.multinomial(chances.detach(), 1, generator=epoch.generator(step)).squeeze(1)
-        fooled = self.model.score_triples(heads, relations, drawn)
-        loss = (softplus(-self.model.score_triples(heads, relations, tails)) + softplus(fooled)).sum()
-        reward = fooled.detach() - self.baseline
-        chosen = chances.gather(1, drawn[:, None]).squeeze(1).log()
-        for optimizer, part in zip(self.optimizers.values(), ((-reward * chosen).sum(), loss), strict=True):
-            optimizer.zero_grad()
-            part.backward()
-            optimizer.step()
-        self.baseline = 0.9 * self.baseline + 0.1 * fooled.detach().mean()
-        return loss.detach()
-
-    def flush(self) -> None:
-        pass
-
-    @property
-    def _parts(self) -> dict[str, Any]:
-        return {"generator": self.generator, "model": self.model, **self.optimizers}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        return {**pack(self._parts), "baseline": self.baseline}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        unpack(self._parts, state)
-        self.baseline = state["baseline"]
-
-
 def test_two_scorers_two_optimisers_and_a_state_of_its_own(
     make_model: ModelOf, triples: Triples, tmp_path: Path
 ) -> None:
-    def make() -> Adversaries:
-        return Adversaries(make_model("transe", seed=1), make_model("distmult"), triples)
+    settings = Adversary(learning_rate=0.02, embedding_decay=0.1, candidates=5)
+    loss, negatives = Loss(name="margin", margin=3.0), Negatives(count=2)
+
+    def make() -> AdversarialLearner:
+        models = make_model("transd", bounded="all"), make_model("convkb", seed=1, filters=3)
+        objective = build_adversarial(*models, triples, settings, loss, negatives, Regularizer(l2=0.1))
+        return AdversarialLearner(objective, TRAINING, Optimizer(), settings)
 
     learner = make()
-    assert trained(learner, Checkpoints(tmp_path, "x"))["baseline"] != 0
+    assert trained(learner, Checkpoints(tmp_path, "x"))["baseline.value"] < 0
     assert {name.partition(".")[0] for name in learner.state_dict()} == {
-        "generator", "model", "first", "second", "baseline"
+        "generator", "generator_optimizer", "model", "optimizer", "baseline"
     }  # fmt: skip
     best = load_file(tmp_path / "best.safetensors")
     assert best.keys() == learner.model.state_dict().keys(), "what is validated is what is kept"

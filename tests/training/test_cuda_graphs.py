@@ -10,8 +10,10 @@ import torch
 
 from capse.errors import RunError
 from capse.training import cuda_graphs
+from capse.training.adversary import Adversary, build_adversarial
 from capse.training.batches import Epoch
 from capse.training.cuda_graphs import DrawnBlock, GraphStep, graph_step
+from capse.training.duel_step import DuelStep
 from capse.training.losses import Loss
 from capse.training.negatives import Negatives
 from capse.training.objectives import build_objective
@@ -25,26 +27,40 @@ MODELS: dict[str, dict[str, Any]] = {
     "capse, released": {"name": "capse", "filters": 5, "capsule_dim": 3, "variant": "released"},
     "capse, routed": {"name": "capse", "filters": 5, "capsule_dim": 3, "routing": 3},
 }
+TWO = "two models"
+KBGAN: dict[str, dict[str, Any]] = {"transd": {"bounded": "all"}, "distmult": {}}
 DROPPING = {"name": "capse", "filters": 5, "capsule_dim": 3, "dropout": 0.1}
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
 @pytest.fixture
-def make_trainer(make_model, triples, trainer_of):
+def make_trainer(make_model, triples, trainer_of, adversarial_trainer_of):
     def make(model="transe", *, device="cpu", sampler="bernoulli", optimizer=None, regularizer=None, **settings):
+        loss, negatives = settings.pop("loss", Loss()), Negatives(sampler, count=settings.pop("count", 2))
+        parts = loss, negatives, regularizer or Regularizer()
+        settings = {"epochs": 12, "batch_size": 4, "learning_rate": 0.01, **settings}
+        if model == TWO:
+            return adversarial_trainer_of(device, optimizer, *parts, **settings)
         model = make_model(**{"name": model, **MODELS.get(model, {})}).to(device)
-        parts = Loss(), Negatives(sampler, count=2), regularizer or Regularizer()
-        objective = build_objective(model, triples, *parts)
-        return trainer_of(objective, optimizer, **{"epochs": 12, "batch_size": 4, "learning_rate": 0.01, **settings})
+        return trainer_of(build_objective(model, triples, *parts), optimizer, **settings)
+
+    return make
+
+
+@pytest.fixture
+def adversarial_trainer_of(make_model, triples, trainer_of):
+    def make(device, optimizer, loss, negatives, regularizer, **settings):
+        adversary = Adversary(candidates=5, learning_rate=0.02, embedding_decay=0.1)
+        model, generator = (make_model(name, seed=n, **more).to(device) for n, (name, more) in enumerate(KBGAN.items()))
+        objective = build_adversarial(model, generator, triples, adversary, loss, negatives, regularizer)
+        return trainer_of(objective, optimizer, adversary=adversary, **settings)
 
     return make
 
 
 def train(trainer):
     losses = [record["loss"] for record in trainer.run()]
-    state = trainer.learner.optimizer.state_dict()["state"]
-    tensors = {name: x.clone() for name, x in trainer.learner.objective.model.state_dict().items()}
-    return losses, tensors | {f"{n}.{key}": x for n, parts in state.items() for key, x in parts.items()}
+    return losses, {name: x.clone() for name, x in trainer.learner.state_dict().items()}
 
 
 @pytest.fixture
@@ -59,7 +75,7 @@ def block(make_trainer, monkeypatch):
 def test_a_block_has_every_true_triple_of_its_steps_in_order(block):
     objective, epoch = block
     drawn = DrawnBlock(objective)
-    versions = [drawn.versions(epoch, step) for step in range(7)]
+    versions = [drawn.rows_of(epoch, step) for step in range(7)]
     assert [len(rows) for rows in versions] == [4, 4, 4, 5, 4, 4, 5]
     for step, rows in enumerate(versions):
         assert torch.equal(rows[:, [0, 3, 4]], epoch.batch(step))
@@ -71,7 +87,7 @@ def test_a_block_has_one_side_of_each_triple_replaced_by_what_is_false(block):
     drawn = DrawnBlock(objective)
     known = set(map(tuple, objective.examples.tolist()))
     for step in range(7):
-        for h, h1, h2, r, t, t1, t2 in drawn.versions(epoch, step).tolist():
+        for h, h1, h2, r, t, t1, t2 in drawn.rows_of(epoch, step).tolist():
             assert all((h == a) + (t == b) == 1 for a, b in ((h1, t1), (h2, t2)))
             assert not {(h1, r, t1), (h2, r, t2)} & known
 
@@ -80,7 +96,7 @@ def test_a_block_entered_in_the_middle_is_the_same(block):
     objective, epoch = block
     whole = DrawnBlock(objective)
     for step in range(7):
-        assert torch.equal(whole.versions(epoch, step), DrawnBlock(objective).versions(epoch, step))
+        assert torch.equal(whole.rows_of(epoch, step), DrawnBlock(objective).rows_of(epoch, step))
 
 
 def test_a_block_is_drawn_once_and_each_one_from_numbers_of_its_own(block, monkeypatch):
@@ -92,14 +108,14 @@ def test_a_block_is_drawn_once_and_each_one_from_numbers_of_its_own(block, monke
     for number in (2, 3):
         other = Epoch(number, epoch.steps, epoch.seed, epoch.examples, epoch.order)
         for step in range(7):
-            drawn.versions(other, step)
+            drawn.rows_of(other, step)
     assert len(seeds) == len(set(seeds)) == 2 * 3
 
 
 def test_not_used_on_a_cpu(make_trainer):
     trainer = make_trainer()
     assert trainer.learner.quick_step is None
-    assert graph_step(trainer.learner.objective, Optimizer(), trainer.learner.optimizer, batch_size=4) is None
+    assert graph_step(trainer.learner.objective, Optimizer(), trainer.learner.paces, batch_size=4) is None
 
 
 class Still:
@@ -119,13 +135,13 @@ def without_streams(monkeypatch):
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, TWO])
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
 def test_a_step_that_cannot_be_recorded_is_launched(make_trainer, without_streams, monkeypatch, model, name):
     """With the weights of a plain optimiser on the same triples, one warning, and a rate that follows the schedule."""
     settings = {"optimizer": Optimizer(name, schedule="cosine"), "regularizer": Regularizer(l2=0.1)}
     trainer = make_trainer(model, **settings)
-    trainer.learner.quick_step = GraphStep(trainer.learner.objective, trainer.learner.optimizer)
+    trainer.learner.quick_step = GraphStep(trainer.learner.objective, trainer.learner.paces)
     monkeypatch.setattr(trainer.learner.quick_step, "_record", fail)
     with pytest.warns(UserWarning, match=r"training goes on slowly: a step could not be recorded \(no GPU\)") as heard:
         losses, tensors = train(trainer)
@@ -138,10 +154,13 @@ def test_a_step_that_cannot_be_recorded_is_launched(make_trainer, without_stream
     monkeypatch.setattr(plain, "_epoch", lambda number: (epochs.append(real(number)), epochs[-1])[1])
 
     def versions(batch, generator):
-        rows = drawn.versions(epochs[-1], plain.position.step)
+        rows = drawn.rows_of(epochs[-1], plain.position.step)
         return rows[:, :3], rows[:, 3], rows[:, 4:]
 
-    monkeypatch.setattr(plain.learner.objective, "versions", versions)
+    if model == TWO:
+        monkeypatch.setattr(plain.learner.objective, "rows", lambda *_: drawn.rows_of(epochs[-1], plain.position.step))
+    else:
+        monkeypatch.setattr(plain.learner.objective, "versions", versions)
     drawn.objective = trainer.learner.objective
     expected_losses, expected = train(plain)
     assert losses == pytest.approx(expected_losses, rel=1e-5)
@@ -177,7 +196,7 @@ def test_not_used_where_it_does_not_fit(make_trainer, changes):
 
 
 @on_gpu
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, TWO])
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
 def test_replayed_steps_are_the_launched_ones(make_trainer, model, name):
     """Batches of two sizes, a rate that changes at every step, and penalties."""
@@ -194,7 +213,7 @@ def test_replayed_steps_are_the_launched_ones(make_trainer, model, name):
 
 
 @on_gpu
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, TWO])
 def test_a_run_resumed_inside_a_block_goes_on_as_it_would_have(make_trainer, model):
     _, expected = train(make_trainer(model, device="cuda"))
     first = make_trainer(model, device="cuda")
@@ -239,3 +258,25 @@ def test_a_loss_that_is_not_finite_is_found(make_trainer):
     trainer = make_trainer("convkb", device="cuda", optimizer=Optimizer("sgd"), learning_rate=1e30)
     with pytest.raises(RunError, match=r"the loss became (nan|inf) in epoch"):
         train(trainer)
+
+
+@on_gpu
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_two_models_in_kernels_of_our_own_are_replayed(make_trainer, monkeypatch, reduction):
+    """DistMult against TransD: replayed, launched one by one, and by torch."""
+    pytest.importorskip("triton")
+    settings = {"loss": Loss("margin", margin=3.0, reduction=reduction), "count": 1, "device": "cuda"}
+    replayed = make_trainer(TWO, **settings)
+    assert isinstance(replayed.learner.quick_step.work, DuelStep)
+    losses, tensors = train(replayed)
+    assert replayed.learner.quick_step.recordings.keys() == {3, 4}
+    launched = make_trainer(TWO, **settings)
+    launched.learner.quick_step.records = False
+    monkeypatch.setenv("CAPSE_KERNEL", "reference")
+    by_torch = make_trainer(TWO, **settings)
+    assert not isinstance(by_torch.learner.quick_step.work, DuelStep)
+    for other in (launched, by_torch):
+        expected_losses, expected = train(other)
+        assert losses == pytest.approx(expected_losses, rel=1e-4)
+        for key, tensor in tensors.items():
+            torch.testing.assert_close(tensor, expected[key], rtol=1e-3, atol=1e-5)

@@ -169,6 +169,40 @@ def test_no_negatives_make_no_sense():
         Negatives(count=0)
 
 
+def test_what_is_drawn_is_kept_where_nothing_is_filtered():
+    """Known facts and the triple itself too, each as often as any other entity."""
+    triples = np.array([[0, 0, t] for t in range(9)])
+    index, chances = TripleIndex(triples, 10, 1), torch.tensor([0.0])
+    heads, tails = Corruptor(index, chances, CPU, filtered=False).corrupt(
+        torch.tensor([[0, 0, 1]]), 20_000, torch.Generator().manual_seed(0)
+    )
+    assert (heads == 0).all()
+    counts = np.bincount(tails[0].numpy(), minlength=10)
+    assert ((counts - 2000) ** 2 / 2000).sum() < 35  # 9 degrees of freedom
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+def test_one_side_is_replaced_in_all_versions_of_a_triple(filtered):
+    rng = np.random.default_rng(2)
+    triples = np.unique(rng.integers([40, 2, 40], size=(300, 3)), axis=0)
+    drawing = Corruptor(TripleIndex(triples, 40, 2), torch.tensor([0.2, 0.8]), CPU, filtered=filtered, one_side=True)
+    heads, tails = drawing.corrupt(torch.from_numpy(triples), 30, torch.Generator().manual_seed(0))
+    moved = [(found.numpy() != triples[:, [side]]).any(1) for found, side in ((heads, 0), (tails, 2))]
+    assert (moved[0] != moved[1]).all()
+    for relation, chance in ((0, 0.2), (1, 0.8)):
+        share = moved[0][triples[:, 1] == relation].mean()
+        assert abs(share - chance) < 0.15
+    if filtered:
+        check(triples, heads.numpy(), tails.numpy())
+
+
+@pytest.mark.parametrize("sampler", ["shared", "all"])
+@pytest.mark.parametrize("changes", [{"filtered": False}, {"one_side": True}])
+def test_choices_of_corrupted_triples_are_refused_for_others(sampler, changes):
+    with pytest.raises(SettingsError, match=rf"negatives.{next(iter(changes))} is .* with negatives.sampler={sampler}"):
+        Negatives(sampler, **changes)
+
+
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(dense_graphs(), st.integers(0, 1000))
 def test_known_among_candidates_is_known_one_by_one(graph, seed):

@@ -247,3 +247,42 @@ def test_many_candidates_are_trained_through_the_kernel(
 def test_combinations_that_make_no_sense(make_model, triples, loss, sampler, remedy):
     with pytest.raises(SettingsError, match=remedy):
         build(make_model(), triples, Loss(name=loss), sampler=sampler)
+
+
+def relation_loss(model, triples):
+    """−Σ log of each relation's share among all rows of the relation table, triple by triple."""
+    total = 0.0
+    for h, r, t in triples.tolist():
+        scores = np.array([score(model, h, other, t) for other in range(len(model.relations))])
+        total += np.log(np.exp(scores).sum()) - scores[r]
+    return total
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("name", ["complex", "transe"])
+@pytest.mark.parametrize(
+    ("loss", "sampler"), [("softplus", "bernoulli"), ("softmax", "shared"), ("softmax", "all"), ("margin", "uniform")]
+)
+def test_relation_prediction_adds_the_relations_own_cross_entropy(make_model, triples, name, reciprocal, loss, sampler):
+    model = make_model(name, reciprocal=reciprocal)
+    plain, added = (
+        build(model, triples, Loss(name=loss, relation_weight=weight), sampler=sampler) for weight in (0.0, 1.5)
+    )
+    batch = plain.examples[-7:]  # of inverse triples where there are any
+    expected = 1.5 * relation_loss(model, batch)
+    assert value(added, batch) - value(plain, batch) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("name", ["bce", "kl"])
+def test_relation_prediction_is_about_every_answer_of_a_question(make_model, triples, name, reciprocal):
+    model = make_model("complex", reciprocal=reciprocal)
+    plain, added = (build(model, triples, Loss(name=name, relation_weight=w), sampler="all") for w in (0.0, 2.0))
+    whole = plain.examples
+    expected = 2 * relation_loss(model, with_inverses(triples, RELATIONS) if reciprocal else np.repeat(triples, 2, 0))
+    assert value(added, whole) - value(plain, whole) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_negative_weight_of_relations_is_refused():
+    with pytest.raises(SettingsError, match=r"loss\.relation_weight is -1: choose 0 or more"):
+        Loss(relation_weight=-1)

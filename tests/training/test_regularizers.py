@@ -98,3 +98,18 @@ def test_penalties_reach_losses_of_whole_questions(make_model, triples, loss, re
 def test_rewards_are_no_penalties(key):
     with pytest.raises(SettingsError, match=rf"regularizer\.{key} is -0\.1: choose 0 or more"):
         Regularizer(**{key: -0.1})
+
+
+def test_dura_charges_entities_and_their_products_with_the_relation(make_model):
+    """Zhang et al. (NeurIPS 2020): ½(‖h‖² + ‖t‖²) + 1½(‖h ∘ r‖² + ‖t ∘ r̄‖²), over complex numbers."""
+    model = make_model("complex")
+    h, r, t = (np.stack(vectors(model)[i::3]) for i in range(3))
+    h, r, t = (v[:, :4] + 1j * v[:, 4:] for v in (h, r, t))
+    squares = [(np.abs(x) ** 2).sum() for x in (h, t, h * r, t * r.conj())]
+    expected = 0.2 / 3 * (0.5 * (squares[0] + squares[1]) + 1.5 * (squares[2] + squares[3]))
+    assert charge(Regularizer(dura=0.2), model) == pytest.approx(expected, rel=1e-6)
+
+
+def test_dura_is_refused_where_there_is_no_product(make_model):
+    with pytest.raises(SettingsError, match=r"regularizer\.dura .*: use distmult or complex"):
+        charge(Regularizer(dura=0.2), make_model("transe"))

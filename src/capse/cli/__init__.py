@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -18,6 +18,12 @@ from capse.cli.lazy import lazy_group
 from capse.cli.output import echo
 from capse.errors import CapseError
 from capse.registry import Registry
+from capse.runs.memory import is_out_of_memory
+
+# Threads of OpenMP that wait for work spin, on cores that others could use: on a busy machine a training takes twenty
+# times as long. So they spin for some microseconds only and then sleep. Read when torch is loaded, which it is not yet.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 COMMANDS: Registry[typer.Typer] = Registry(
     "command",
@@ -26,9 +32,14 @@ COMMANDS: Registry[typer.Typer] = Registry(
         "data": "capse.cli.data:app",
         "train": "capse.cli.train:app",
         "tune": "capse.cli.tune:app",
+        "refine": "capse.cli.refine:app",
         "recipes": "capse.cli.recipes:app",
         "evaluate": "capse.cli.evaluate:app",
         "predict": "capse.cli.predict:app",
+        "score": "capse.cli.score:app",
+        "update": "capse.cli.update:app",
+        "similar": "capse.cli.similar:app",
+        "export": "capse.cli.export:app",
         "explain": "capse.cli.explain:app",
         "serve": "capse.cli.serve:app",
         "report": "capse.cli.report:app",
@@ -46,6 +57,11 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+
+
+def _refuse(error: CapseError) -> NoReturn:
+    echo("error: " + " ".join(str(error).split()), err=True)
+    sys.exit(2)
 
 
 def _print_version(wanted: bool) -> None:
@@ -68,8 +84,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=arguments, prog_name="capse")
     except CapseError as error:
-        echo("error: " + " ".join(str(error).split()), err=True)
-        sys.exit(2)
+        _refuse(error)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        remedy = "ask for less at a time, such as a smaller model or training.batch_size, or use a larger machine"
+        _refuse(CapseError("the memory did not suffice", remedy))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at exit
         sys.exit(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from capse.cli.formats import formats
 from capse.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
+    from capse.graph.patterns import RelationPattern
     from capse.graph.statistics import Statistics
 
 app = typer.Typer(
@@ -22,31 +23,43 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text
 
 @app.command("list")
 def list_datasets(as_json: AsJson = False) -> None:
-    """The datasets that have a name, where they are, and how large they are."""
-    from capse.graph.benchmarks import BENCHMARKS, dataset_names, find_dataset
-    from capse.graph.dataset import load_graph
+    """The datasets that have a name, where they are, how large they are, and whose word there is for their bytes.
 
-    rows = []
-    for name in dataset_names():
-        found = find_dataset(name)
-        record = BENCHMARKS.get(name)
-        if record is not None:
-            sizes = [record.entities, record.relations, record.train, record.valid, record.test]
-        else:
-            graph = load_graph(name)
-            sizes = [len(part) for part in (graph.entities, graph.relations, graph.train, graph.valid, graph.test)]
-        counts = dict(zip(("entities", "relations", "train", "valid", "test"), sizes, strict=True))
-        rows.append({"name": name, "where": str(found) if found else None, **counts})
+    A checksum is 'known' where the bytes were seen when capse was made. Else the first download is trusted, and said
+    to be: what is downloaded later has to have the same bytes.
+    """
+    from capse.graph.benchmarks import BENCHMARKS, dataset_names, find_dataset, first_use
+
+    rows: list[dict[str, Any]] = [_embedded()]
+    for name in dataset_names()[1:]:
+        found, record, remembered = find_dataset(name), BENCHMARKS[name], first_use(name).remembered
+        checksum = "known" if record.tried else f"first use, {remembered['since'][:10]}" if remembered else "untried"
+        where = str(found) if found else None
+        rows.append(
+            {"name": name, "where": where, **record.sizes}
+            | {"checksum": checksum, "licence": record.licence, "url": record.url}
+        )
     if as_json:
         echo_json(rows, indent=2)
         return
-    echo(f"{'name':<12}{'entities':>10}{'relations':>11}{'train':>10}{'valid':>9}{'test':>9}  where")
+    names = ("entities", "relations", "train", "valid", "test")
+    echo(f"{'name':<23}{''.join(f'{name:>12}' for name in names)}  {'checksum':<21}{'licence':<22}where")
     for row in rows:
         where = row["where"] or f"not here yet: capse data get {row['name']}"
-        echo(
-            f"{row['name']:<12}{row['entities']:>10,}{row['relations']:>11,}{row['train']:>10,}{row['valid']:>9,}"
-            f"{row['test']:>9,}  {where}"
-        )
+        sizes = "".join(f"{'' if row[name] is None else format(row[name], ','):>12}" for name in names)
+        echo(f"{row['name']:<23}{sizes}  {row['checksum']:<21}{row['licence']:<22}{where}")
+
+
+def _embedded() -> dict[str, Any]:
+    """The row of the graph that comes with the package."""
+    from capse.graph.benchmarks import EMBEDDED, find_dataset
+    from capse.graph.dataset import SPLITS, load_graph
+
+    graph = load_graph(EMBEDDED)
+    sizes = {"entities": len(graph.entities), "relations": len(graph.relations)}
+    sizes |= {split: len(graph.split(split)) for split in SPLITS}
+    row = {"name": EMBEDDED, "where": str(find_dataset(EMBEDDED)), **sizes}
+    return row | {"checksum": "embedded", "licence": "see its LICENSE.md", "url": None}
 
 
 @app.command()
@@ -54,17 +67,25 @@ def info(
     source: Annotated[str, typer.Argument(metavar="X", help="A dataset's name, or a folder with train.*")],
     as_json: AsJson = False,
 ) -> None:
-    """Sizes, relation categories, duplicates, leakage and unseen entities of a graph."""
+    """Sizes, relation categories, relation patterns, leakage and unseen entities of a graph.
+
+    Patterns are relations that say what another says: symmetric, inverse, near-duplicate and composed ones. The last
+    line says how much of the test set follows from training facts by them. Of a dataset that has a name, the sizes are
+    held against the published ones.
+    """
     from dataclasses import asdict
 
     from capse.graph.dataset import load_graph
     from capse.graph.statistics import describe
 
     statistics = describe(load_graph(source))
+    published = _against_published(statistics)
     if as_json:
-        echo_json(asdict(statistics), indent=2)
+        echo_json(asdict(statistics) | ({"published": published} if published else {}), indent=2)
     else:
         echo(_as_text(statistics))
+        if published:
+            echo(_agreement(published))
 
 
 @app.command()
@@ -73,10 +94,14 @@ def get(
     out: Annotated[Path | None, typer.Option(help="Copy the dataset into this new folder.")] = None,
 ) -> None:
     """Fetch a dataset once, and print its folder."""
-    from capse.graph.benchmarks import get_dataset
+    from capse.graph.benchmarks import BENCHMARKS, find_dataset, first_use, get_dataset
     from capse.graph.writing import copy_folder
 
+    was_here = find_dataset(name) is not None
     folder = get_dataset(name)
+    if not was_here and not BENCHMARKS[name].tried:
+        trust = first_use(name)
+        echo(f"no checksum of {name} is known: what came is trusted from now on, as {trust.file} remembers", err=True)
     if out is not None:
         copy_folder(folder, out)
     echo(out or folder)
@@ -153,6 +178,51 @@ def import_files(
         echo(f"IRIs that stay labels, as others have the same local name: {iris_stay:,}")
 
 
+@app.command()
+def negatives(
+    source: Annotated[str, typer.Argument(metavar="X", help="A dataset's name, or a folder with train.*")],
+    out: Annotated[Path, typer.Option(help="The tab-separated file to write.")],
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    seed: Annotated[int, typer.Option(min=0, help="Which of the many there are.")] = 0,
+) -> None:
+    """Make a hard negative of each triple of a split: another answer of the same relation that makes no known triple.
+
+    Its head or tail is replaced by an entity that training triples of the relation have there. A triple without such
+    an entity is left out, and counted.
+    """
+    from capse.errors import SettingsError
+    from capse.graph.dataset import load_graph
+    from capse.graph.link_prediction.hard_negatives import hard_negatives
+    from capse.runs.atomic import write_text
+
+    graph = load_graph(source)
+    triples = graph.split(split)
+    false, found = hard_negatives(graph, triples, graph.known, seed)
+    if not found.any():
+        raise SettingsError(f"no {split} triple of {graph.name} has a hard negative", "choose another split")
+    entities, relations = graph.entities.labels, graph.relations.labels
+    rows = [f"{entities[h]}\t{relations[r]}\t{entities[t]}\n" for h, r, t in false[found].tolist()]
+    write_text(out, "".join(rows))
+    echo(f"{out}: {len(rows):,} false triples, for {len(triples):,} of {split}")
+
+
+def _against_published(s: Statistics) -> dict[str, Any]:
+    """Where the sizes of a dataset that has a name differ from those published; nothing for other graphs."""
+    from capse.graph.benchmarks import BENCHMARKS
+
+    if s.name not in BENCHMARKS:
+        return {}
+    record = BENCHMARKS[s.name]
+    found = {"entities": s.entities, "relations": s.relations, **s.triples}
+    differing = {key: size for key, size in record.sizes.items() if size is not None and size != found[key]}
+    return {"sizes": record.sizes, "differing": differing, "licence": record.licence, "url": record.url}
+
+
+def _agreement(published: dict[str, Any]) -> str:
+    differing = ", ".join(f"{size:,} {key}" for key, size in published["differing"].items())
+    return f"published: {differing or 'the same sizes'}; licence: {published['licence']}"
+
+
 def _as_text(s: Statistics) -> str:
     lines = [
         f"{s.name}: {s.entities:,} entities, {s.relations:,} relations",
@@ -177,6 +247,17 @@ def _as_text(s: Statistics) -> str:
     inverse = [f"{first} and {second}" for first, second in s.mirrored_relations if first != second]
     for heading, found in (("nearly symmetric relations", symmetric), ("nearly inverse relations", inverse)):
         lines += [f"{heading}: {len(found)}", *(f"  {text}" for text in found)]
+    for heading, kind in (("near-duplicate relations", "duplicate"), ("composed relations", "composed")):
+        named = [pattern for pattern in s.patterns.found if pattern.kind == kind]
+        lines += [f"{heading}: {len(named)}", *(f"  {_in_words(pattern)}" for pattern in named)]
+    lines += ["", s.patterns.meaning]
     if s.skipped:
         lines.append(f"statements with a literal or a blank node left out: {s.skipped:,}")
     return "\n".join(lines)
+
+
+def _in_words(pattern: RelationPattern) -> str:
+    return (
+        f"{pattern.relation}: {', then '.join(pattern.body)} ({pattern.confidence:.0%} of what that joins, "
+        f"{pattern.coverage:.0%} of the relation)"
+    )

@@ -9,7 +9,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -46,13 +55,24 @@ def show_metrics(title: str, rows: Mapping[str, Mapping[str, float]]) -> None:
     show_table(title, columns, cells)
 
 
+class _Rate(ProgressColumn):
+    """Examples a second, by the estimate that the time left is from: the two cannot contradict each other.
+
+    ``rate`` is what examples are called and how many a step has; without it the text ``speed`` is shown.
+    """
+
+    def render(self, task: Task) -> Text:
+        unit, each = task.fields.get("rate", ("", 0.0))
+        return Text(f"{each * task.speed:,.0f} {unit}/s" if each and task.speed else task.fields["speed"])
+
+
 def progress_bar() -> Progress:
     """A bar with speed and time left; on anything but a terminal it stays silent."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[speed]}"),
+        _Rate(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -100,10 +120,15 @@ class TrainingProgress(BarDisplay, Listener):
         self.epochs = epochs
         self.metric = metric
         self.shown = time.monotonic()
-        self.examples = 0
+        self.steps = self.examples = 0
+        self.told = False
+
+    def prepare(self, what: str, done: int, total: int) -> None:
+        self.bar.update(self.task, description=what, completed=done, total=total)
 
     def step(self, report: StepReport) -> None:
-        self.examples += report.examples
+        self.steps, self.examples = self.steps + 1, self.examples + report.examples
+        self.epochs = report.epochs
         now = time.monotonic()
         if now - self.shown < _REFRESH_SECONDS and report.step < report.steps:
             return
@@ -113,12 +138,15 @@ class TrainingProgress(BarDisplay, Listener):
             description=f"epoch {report.epoch} of {self.epochs}",
             completed=done,
             total=self.epochs * report.steps,
-            speed=f"{self.examples / max(now - self.shown, 1e-9):,.0f} {self.unit}/s",
+            rate=(self.unit, self.examples / self.steps),
         )
-        self.shown, self.examples = now, 0
+        self.shown = now
 
     def epoch(self, record: dict[str, Any]) -> None:
         if "validation" in record:
+            if not self.told:
+                say(f"validation ranks are filtered by train and valid, not by test; {self.metric} chooses the epoch")
+                self.told = True
             realistic = record["validation"]["realistic"]
             best = " (best so far)" if record["best_epoch"] == record["epoch"] else ""
             say(
@@ -127,3 +155,12 @@ class TrainingProgress(BarDisplay, Listener):
             )
         elif not errors.is_terminal and record["epoch"] % max(1, self.epochs // 10) == 0:
             say(f"epoch {record['epoch']} of {self.epochs}: loss {record['loss']:.4f}")
+
+
+class RefiningProgress(TrainingProgress):
+    """The same where motifs are fitted; how many epochs that takes is said by the first step."""
+
+    unit = "questions"
+
+    def __init__(self) -> None:
+        super().__init__(epochs=0, metric="mrr")

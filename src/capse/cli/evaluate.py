@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capse.cli.candidates import Among, SkipUnknown, candidates
 from capse.cli.output import echo, echo_json
+
+if TYPE_CHECKING:
+    from capse.graph.link_prediction.evaluation import LinkPredictionResult
 
 app = typer.Typer(
     short_help="Rank the test triples with a trained model, all tie policies side by side.",
@@ -23,11 +27,25 @@ def evaluate(
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
     raw: Annotated[bool, typer.Option("--raw", help="Let other known triples compete too.")] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Decide in float64 what float32 cannot.")] = False,
+    relations: Annotated[
+        bool | None,
+        typer.Option(
+            "--relations/--no-relations",
+            help="Rank each triple's relation too; by default where the model is quick at it.",
+            show_default=False,
+        ),
+    ] = None,
+    among: Among = None,
+    skip_unknown: SkipUnknown = False,
     memory: Annotated[int | None, typer.Option(metavar="MIB", help="Memory for scores; chosen by itself.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, breakdowns included.")] = False,
 ) -> None:
-    """Rank both sides of every triple, optimistic, realistic, pessimistic and expected figures side by side."""
+    """Rank both sides of every triple, optimistic, realistic, pessimistic and expected figures side by side.
+
+    --among ranks the same questions among fewer candidates as well, also among sampled:N, that is N drawn at random for
+    each. That is easier, and what comes of it stands under a name of its own, never among the metrics.
+    """
     from capse.cli.display import progress, say, show_metrics
     from capse.errors import SettingsError
     from capse.graph.link_prediction.predictor import LinkPredictor
@@ -42,6 +60,8 @@ def evaluate(
             filtered=not raw,
             memory=None if memory is None else memory * 2**20,
             exact=exact,
+            relations=relations,
+            among=candidates(predictor.graph, among, skip_unknown),
             progress=advance,
         )
     if as_json:
@@ -50,13 +70,32 @@ def evaluate(
         kind = ("exact " if result.exact else "") + ("filtered" if result.filtered else "raw")
         title = f"{result.dataset}, {result.split}: {result.triples:,} triples, {kind} ranks"
         show_metrics(title, result.metrics["both"])
-        realistic = {side: result.metrics[side]["realistic"] for side in ("head", "tail")}
-        show_metrics("realistic, by the side asked for", realistic)
+        realistic = {side: metrics["realistic"] for side, metrics in result.metrics.items() if side != "both"}
+        show_metrics("realistic, by what is asked for", realistic)
         low, high = result.intervals["both"]["realistic"]["mrr"]
         echo(f"realistic MRR, 95 % bootstrap interval: {low:.4f} to {high:.4f}")
+        _show_others(result)
         echo(
             f"{result.unseen_triples:,} triples have an entity that training never saw; they are included. "
             f"{result.seconds:.1f} s."
         )
+        if split == "valid" and result.filtered:
+            echo(
+                "These ranks are filtered by train, valid and test. Those that the log of a training shows, and that "
+                "chose the epoch, are filtered by train and valid alone."
+            )
     for warning in result.warnings:
         say(f"warning: {warning}")
+
+
+def _show_others(result: LinkPredictionResult) -> None:
+    """Metrics held against chance, averages over relations, and ranks among chosen candidates."""
+    from capse.cli.display import show_metrics
+
+    against, macro = result.adjusted["both"]["realistic"], result.macro["both"]["realistic"]
+    echo(f"against chance: adjusted mean rank index {against['amri']:.4f}, adjusted MRR {against['adjusted_mrr']:.4f}")
+    echo(f"every relation counting the same: MRR {macro['mrr']:.4f}, Hits@10 {100 * macro['hits@10']:.1f} %")
+    if result.restricted:
+        among, size = result.restricted["among"], result.restricted["mean_candidates"]
+        title = f"among candidates only ({among}; {size:,.1f} on average): not to be compared with ranks among all"
+        show_metrics(title, result.restricted["metrics"]["both"])

@@ -11,6 +11,7 @@ from capse.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from capse.graph.link_prediction.explanation import Explanation
+    from capse.graph.refinement.reasons import Moved
 
 app = typer.Typer(
     short_help="What speaks for a prediction: dimensions and near facts.", rich_markup_mode=None, add_completion=False
@@ -56,11 +57,17 @@ def _in_words(why: Explanation) -> str:
         lines.append(
             f"{name}: {count:,} training facts" if count else f"{name}: no training fact; its vector is a guess"
         )
+    if why.moved is not None:
+        lines += ["", *_motifs(why.moved)]
     if why.dimensions is None:
         lines += ["", "this model's score is no sum over dimensions"]
     else:
         lines += ["", f"dimensions that carry it (they sum to {why.dimensions.of}, {why.dimensions.total:.4f})"]
-        lines += [f"  {value:+.4f}  dimension {i}" for i, value in why.dimensions.strongest(_STRONGEST)]
+        as_in = {one.dimension: "; ".join(map(str, one.like)) for one in why.carriers if one.like}
+        lines += [
+            f"  {value:+.4f}  dimension {i}{f', as in {as_in[i]}' if i in as_in else ''}"
+            for i, value in why.dimensions.strongest(_STRONGEST)
+        ]
     if why.nearest:
         lines += ["", "nearest training facts of this relation, by similarity"]
         lines += [f"  {near.similarity:.3f}  {near.fact}" for near in why.nearest]
@@ -71,3 +78,14 @@ def _in_words(why: Explanation) -> str:
         lines += ["", "joined to both by training facts"]
         lines += [f"  {path.name}: {path.from_head}; {path.to_tail}" for path in why.paths]
     return "\n".join([*lines, "", why.note])
+
+
+def _motifs(moved: Moved) -> list[str]:
+    """What refining did to the answer."""
+    counted = "" if moved.keep == 1 else f", which counts {moved.keep:.2f} times"
+    lines = [f"the run that was refined scores it {moved.score:.4f}{counted}; what the motifs around it add:"]
+    if moved.first:
+        lines.append("  it comes first, since the relation goes both ways and is known the other way")
+    if not moved.among_best:
+        lines.append("  nothing: it is not among the question's best answers, which alone may change places")
+    return lines + [f"  {reason}" for reason in moved.motifs]

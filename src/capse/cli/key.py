@@ -34,7 +34,7 @@ def add(
     per_minute: Annotated[int | None, typer.Option(help="Requests per minute; no limit if not given.")] = None,
 ) -> None:
     """Make a key and print it. Only its hash is stored: it cannot be shown again."""
-    with _open(db, create=True) as store:
+    with open_store(db, create=True) as store:
         echo(store.add_key(name, scopes, user, per_minute))
 
 
@@ -43,7 +43,7 @@ def list_keys(
     db: Database, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False
 ) -> None:
     """Every key, revoked ones included, the oldest first."""
-    with _open(db) as store:
+    with open_store(db) as store:
         keys = store.list_keys()
     if as_json:
         echo(json.dumps([_in_seconds(key) for key in keys], indent=2, ensure_ascii=False))
@@ -57,7 +57,7 @@ def list_keys(
 @app.command()
 def revoke(name: Annotated[str, typer.Argument(help="The key's name.")], db: Database) -> None:
     """Make a key invalid, at once and for good. Its name can then be given again."""
-    with _open(db) as store:
+    with open_store(db) as store:
         store.revoke_key(name)
     echo(f"revoked {name}", err=True)
 
@@ -66,14 +66,17 @@ def _in_seconds(key: Key) -> dict[str, Any]:
     from capse.search.times import to_seconds
 
     revoked = None if key.revoked is None else to_seconds(key.revoked)
-    return asdict(key) | {"created": to_seconds(key.created), "revoked": revoked}
+    shown = asdict(key) | {"created": to_seconds(key.created), "revoked": revoked}
+    del shown["number"]
+    return shown
 
 
-def _open(db: str, *, create: bool = False) -> Store:
+def open_store(db: str, *, create: bool = False) -> Store:
+    """The service's database, for a command."""
     from capse.errors import MissingExtraError
 
     try:
         from capse.service.store import Store
     except ModuleNotFoundError as error:
-        raise MissingExtraError("capse key", "service") from error
+        raise MissingExtraError("the service's database", "service") from error
     return Store.open(db, create=create)

@@ -16,7 +16,7 @@ app = typer.Typer(
 
 @app.command()
 def recipes(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False) -> None:
-    """List what can be named instead of a YAML file: recipes for graphs and for search, and grids.
+    """List what can be named instead of a YAML file: recipes for graphs and for search, refinements, and grids.
 
     Each comes with a package: capse itself, or another that is installed.
     """

@@ -25,33 +25,52 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be repeated."),
     ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Tell a tracker too: mlflow or wandb, into the run unless told; repeatable."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
 ) -> None:
     """Train a model on a graph.
+
+    Where neither a recipe nor a model is named, the best that is known is scaled to the graph and the machine, and
+    said. A named model has the settings of its shipped recipe.
 
     Ctrl-C stops cleanly; --resume goes on and ends with the same weights as if nothing had happened.
     """
     from capse.cli.display import TrainingProgress
     from capse.errors import SettingsError
+    from capse.experiments.automatic import choose, explain
     from capse.experiments.fit import fit
+    from capse.experiments.listening import Listeners
     from capse.experiments.recipe import Recipe
+    from capse.experiments.trackers import trackers
+    from capse.graph.dataset import as_graph
     from capse.graph.link_prediction.predictor import load_run_graph
     from capse.runs.folder import RunFolder
+    from capse.runs.settings import override
 
-    run = RunFolder(out)
+    run, told = RunFolder(out), trackers(track or ())
     begun = resume and run.recipe.is_file()
     if begun:
         run.check_inputs()
-    if begun and recipe is None and model is None:
-        resolved = Recipe.resolve(run.recipe, overrides=settings)
+    named = Recipe.names_model(recipe, model, settings)
+    if begun and recipe is None and not named:
+        resolved = Recipe.from_mapping(override(run.stored_recipe(), settings or []))
+        named = True
     else:
         resolved = Recipe.resolve(recipe, model=model, overrides=settings)
     source = data or (load_run_graph(run) if begun else resolved.data)
     if source is None:
         raise SettingsError("no data is named", "give --data with a dataset's name or a folder")
+    graph = as_graph(source)
+    if not named:
+        resolved = choose(graph, resolved.training.device).with_settings(recipe, settings)
     try:
         with TrainingProgress(resolved.training.epochs, resolved.validation.metric) as progress:
-            fit(source, resolved, out=out, resume=resume, listener=progress)
+            for line in () if named else explain(resolved, graph):
+                progress.message(line)
+            fit(graph, resolved, out=out, resume=resume, listener=Listeners([progress, *told]))
     except KeyboardInterrupt:
         if run.recipe.is_file():
             echo(f"stopped; continue with: capse train --resume --out {shlex.quote(str(out))}", err=True)

@@ -14,8 +14,8 @@ from capse.triples import Answers, Ids
 
 
 def rank_answers(
-    relations: Ids,
-    entities: Ids,
+    first: Ids,
+    second: Ids,
     true: Ids,
     *,
     score: Callable[[Ids, Ids], Tensor],
@@ -24,7 +24,7 @@ def rank_answers(
     advance: Callable[[int], None],
     rescore: Callable[[Ids, Ids, Ids], Tensor] | None = None,
 ) -> Ranks:
-    """Rank the answer ``true[i]`` of the query (``relations[i]``, ``entities[i]``), for each of n queries.
+    """Rank the answer ``true[i]`` of the query (``first[i]``, ``second[i]``), for each of n queries.
 
     ``score`` gives B queries' scores (B, E) of all candidates and is asked for at most ``most_rows`` at a time;
     ``excluded`` gives the candidates that do not compete. ``advance`` is told how many ranks each step has added. With
@@ -32,26 +32,26 @@ def rank_answers(
 
     >>> import torch
     >>> ranks = rank_answers(
-    ...     relations=np.array([0, 0, 0]), entities=np.array([4, 7, 4]), true=np.array([0, 2, 1]),
-    ...     score=lambda relations, entities: torch.tensor([[0.5, 0.1, 0.9]]).repeat(len(entities), 1),
-    ...     excluded=lambda relations, entities: None, most_rows=10, advance=lambda ranks: None,
+    ...     first=np.array([0, 0, 0]), second=np.array([4, 7, 4]), true=np.array([0, 2, 1]),
+    ...     score=lambda first, second: torch.tensor([[0.5, 0.1, 0.9]]).repeat(len(second), 1),
+    ...     excluded=lambda first, second: None, most_rows=10, advance=lambda ranks: None,
     ... )
     >>> ranks.realistic
     array([2., 1., 3.])
     """
-    # Relation first: some models project all candidates once per relation.
-    width = int(entities.max(initial=0)) + 1
-    distinct, row = np.unique(np.asarray(relations, np.int64) * width + entities, return_inverse=True)
-    relations, entities = np.divmod(distinct, width)
+    # Equal first ids stand together: some models project all candidates once per relation.
+    width = int(second.max(initial=0)) + 1
+    distinct, row = np.unique(np.asarray(first, np.int64) * width + second, return_inverse=True)
+    first, second = np.divmod(distinct, width)
     by_row = np.argsort(row, kind="stable")
     # Chunks of nearly equal size, so that none is a straggler of a few rows.
     chunks = -(-len(distinct) // most_rows)
     bounds = np.linspace(0, len(distinct), chunks + 1).astype(np.int64)
     parts = []
     for start, stop in pairwise(bounds):
-        first, last = np.searchsorted(row[by_row], [start, stop])
-        members = by_row[first:last]
-        pairs = relations[start:stop], entities[start:stop]
+        begin, end = np.searchsorted(row[by_row], [start, stop])
+        members = by_row[begin:end]
+        pairs = first[start:stop], second[start:stop]
         again = rescore and partial(_rescore_rows, rescore, *pairs)
         try:
             parts.append(
@@ -67,6 +67,6 @@ def rank_answers(
 
 
 def _rescore_rows(
-    rescore: Callable[[Ids, Ids, Ids], Tensor], relations: Ids, entities: Ids, rows: Ids, candidates: Ids
+    rescore: Callable[[Ids, Ids, Ids], Tensor], first: Ids, second: Ids, rows: Ids, candidates: Ids
 ) -> Tensor:
-    return rescore(relations[rows], entities[rows], candidates)
+    return rescore(first[rows], second[rows], candidates)

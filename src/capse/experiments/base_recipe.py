@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self, get_type_hints
 import yaml
 
 from capse.errors import SettingsError
-from capse.experiments.shipped import Kind, recipe_of_model, recipe_values, shipped
-from capse.models import MODELS, ModelSettings, model_settings, name_of
+from capse.experiments.shipped import Kind, recipe_values, shipped
+from capse.models import MODELS, ModelSettings, kind_of, model_settings, name_of
 from capse.runs.formats import FORMAT, upgraded
 from capse.runs.settings import check_key, fill, override, to_mapping
 from capse.training.losses import Loss
@@ -104,33 +104,52 @@ class BaseRecipe:
         data: str | None = None,
         overrides: Sequence[str] | None = None,
     ) -> Self:
-        """The recipe that a command line names: a file or a shipped one, else that of ``model`` (CapsE by default).
+        """The recipe that a command line names: a shipped one, or a file, or the shipped one of ``model``.
 
-        ``overrides`` are its ``--set section.key=value``; ``model.name=...`` among them names the model as well.
+        ``overrides`` are its ``--set section.key=value``; ``model.name=...`` among them names the model as well. What a
+        file does not say is as in the shipped recipe of its model (CapsE by default).
         """
-        overrides = list(overrides or ())
-        if source is None and model is None:
-            chosen = override({}, overrides).get("model", {}).get("name")
-            model = None if chosen is None else str(chosen)
-        if model is not None:
-            MODELS[model]  # an unknown model is a better error than an unknown recipe
-        named = source if source is not None else recipe_of_model(model or "capse")
-        values = upgraded(recipe_values(cls.kind, named), f"the {cls.kind} {named}")
+        values = cls._said(source, model, data, overrides)
+        if str(source) not in shipped(cls.kind):
+            values = over(values, cls._base(model_section(values).get("name")))
+        return cls._filled(values)
+
+    @classmethod
+    def _said(
+        cls, source: str | Path | None, model: str | None, data: str | None, overrides: Sequence[str] | None
+    ) -> dict[str, Any]:
+        """What a file or a shipped recipe says, and what options put in its place."""
+        values = {} if source is None else upgraded(recipe_values(cls.kind, source), f"the {cls.kind} {source}")
         if data is not None:
             values["data"] = data
         if model is not None:
+            kind_of(model)  # said before anything else that may be wrong
             values["model"] = {"name": model, **model_section(values)}
-        values = override(values, overrides)
+        values = override(values, list(overrides or ()))
         name = model_section(values).get("name")
         if model is not None and name != model:
             raise SettingsError(f"the settings are for {name!r} but the model asked for is {model!r}", "give one")
-        return cls._filled(values)
+        return values
+
+    @classmethod
+    def _base(cls, model: object) -> Mapping[str, Any]:
+        """What holds where a file says nothing; the sections' own defaults hold where this says nothing either."""
+        return {}
 
 
 def section_kinds(recipe: type[BaseRecipe]) -> dict[str, Any]:
     """The sections of a recipe apart from the model's, and the settings class of each."""
     hints = get_type_hints(recipe)
     return {field.name: hints[field.name] for field in fields(recipe) if field.name not in ("data", "model")}
+
+
+def over(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in place of a base's, key by key."""
+    merged = {**base, **values}
+    for key, section in base.items():
+        if isinstance(section, Mapping) and isinstance(values.get(key) or {}, Mapping):
+            merged[key] = {**section, **(values.get(key) or {})}
+    return merged
 
 
 def _section(kind: Any, values: Any, key: str) -> Any:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from capse.errors import RunError
+from capse.errors import DivergenceError, RunError
 from capse.experiments.base_recipe import BaseRecipe
+from capse.experiments.listening import Listener as Listener
 from capse.experiments.tensorboard import Board, require_tensorboard
 from capse.runs.atomic import atomic_folder, write_json, write_text
 from capse.runs.devices import choose_device
@@ -25,22 +27,10 @@ from capse.runs.records import provenance
 from capse.training.checkpoints import Checkpoints
 from capse.training.learner import Learner
 from capse.training.loop import StepReport as StepReport
+from capse.training.loop import StopTraining as StopTraining
 from capse.training.loop import Trainer, Validate
 
 _FREE = ("device", "checkpoint_seconds", "tensorboard")  # of training: where it runs, and what it leaves on the way
-
-
-class Listener:
-    """What a training tells whoever watches; override what is of interest."""
-
-    def message(self, text: str) -> None:
-        """A line about what is being done."""
-
-    def step(self, report: StepReport) -> None:
-        """A step has ended."""
-
-    def epoch(self, record: dict[str, Any]) -> None:
-        """An epoch has ended; ``record`` is its line of metrics.jsonl."""
 
 
 class RunEngine:
@@ -103,8 +93,15 @@ class RunEngine:
                 begin(RunFolder(temporary))
                 write_text(RunFolder(temporary).recipe, self.recipe.to_yaml())
                 write_manifest(temporary)
-        with only_trainer(self.folder):
-            self._train(learner, validate, finish, started, results or {})
+        try:
+            with only_trainer(self.folder), self._told():
+                self._train(learner, validate, finish, started, results or {})
+        except DivergenceError as error:
+            if self.begun or self.folder.read_metrics():
+                again = f"{error.remedy}, and choose another --out: with --resume it would happen again"
+                raise DivergenceError(error.message, again) from None
+            shutil.rmtree(self.folder.path)  # not one epoch: there is nothing to keep, and the folder is free again
+            raise
 
     def _train(
         self,
@@ -134,13 +131,24 @@ class RunEngine:
                 self.listener.message(started)
             was_finished = trainer.finished and folder.results.is_file()
             folder.keep_metrics_up_to(trainer.position.epoch)
-            with closing(trainer.run()) as epochs:
+            with suppress(StopTraining), closing(trainer.run()) as epochs:
                 for _ in epochs:
                     pass
         trainer.restore_best()
         finish(folder)
         if not was_finished:  # else the record says when and where it was trained, and that stays true
             write_json(folder.results, {**self._results(trainer), **results, **provenance()})
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tells the listener of the beginning and of the end, whatever the end is."""
+        ended: dict[str, Any] | None = None
+        self.listener.begin(self.folder.path, self.recipe.to_mapping())
+        try:
+            yield
+            ended = json.loads(self.folder.results.read_text(encoding="utf-8"))
+        finally:
+            self.listener.end(ended)
 
     def _stored_settings(self) -> dict[str, Any]:
         """The settings of the run as they were written; refuses to go on with others."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,25 +9,37 @@ from typing import Any
 import numpy as np
 import torch
 
-from capse.errors import SettingsError
-from capse.evaluation.metrics import METRICS, POLICIES, summarize
-from capse.evaluation.ranks import Ranks
-from capse.experiments import engine
+from capse.experiments import automatic, engine
+from capse.experiments.adversaries import build_generator
 from capse.experiments.engine import Listener, RunEngine
+from capse.experiments.fit_rules import fit_rules
+from capse.experiments.identity import identity
 from capse.experiments.recipe import Recipe, Start
 from capse.experiments.start import start_embeddings
+from capse.experiments.validation import ChosenMetric, validation_triples
 from capse.graph.dataset import Graph, as_graph
 from capse.graph.link_prediction.predictor import LinkPredictor, load_run_graph, save_run_graph
 from capse.graph.link_prediction.ranking import rank_split
+from capse.graph.statistics import remembered
 from capse.models import ModelSettings, TripleModel, build_model
-from capse.training.learner import GradientLearner
+from capse.models.rules import Rules
+from capse.runs.folder import RunFolder
+from capse.runs.memory import check_memory
+from capse.training.adversarial_learner import AdversarialLearner
+from capse.training.adversary import Adversary, build_adversarial
+from capse.training.learner import GradientLearner, Learner
 from capse.training.losses import Loss
 from capse.training.negatives import Negatives
-from capse.training.objectives import build_objective
+from capse.training.objectives import Objective, build_objective
 from capse.training.optimizers import Optimizer
 from capse.training.regularizers import Regularizer
 from capse.training.settings import Training, Validation
 from capse.triples import TripleIndex
+
+_WITHOUT_START = (
+    "{} begins with random vectors here and learns little from them; its authors begin with TransE's. Train TransE "
+    "first and give its run as start.run, or name no model and have the best that is known"
+)
 
 
 def fit(
@@ -39,6 +50,7 @@ def fit(
     training: Training | None = None,
     loss: Loss | None = None,
     negatives: Negatives | None = None,
+    adversary: Adversary | None = None,
     optimizer: Optimizer | None = None,
     regularizer: Regularizer | None = None,
     validation: Validation | None = None,
@@ -50,8 +62,9 @@ def fit(
 
     ``data`` is a graph, its name or folder, or triples (see `Graph.from_triples`). ``model`` is a model's settings, or
     a recipe: itself, its YAML file or its shipped name. Settings that are not given, in a section or of the model, are
-    the recipe's; the recipe of a model's settings is the one that is shipped for that model. A run that was stopped or
-    killed goes on with ``resume``, and on a CPU ends with the same bits as if it had not.
+    the recipe's; the recipe of a model's settings is the one that is shipped for that model. Without a model, the best
+    that is known is scaled to the graph (see `automatic`). A run that was stopped or killed goes on with ``resume``,
+    without a model as it was begun, and on a CPU ends with the same bits as if it had not.
 
     >>> import capse
     >>> run = fit("countries", capse.DistMult(dim=8), training=capse.Training(epochs=1))
@@ -59,32 +72,48 @@ def fit(
     'countries'
     """
     graph = as_graph(data)
+    listener = listener or Listener()
+    if model is None and resume and out is not None and RunFolder(out).recipe.is_file():
+        model = Recipe.from_mapping(RunFolder(out).stored_recipe())
+    unnamed = model is None
     recipe = Recipe.of(
-        model,
+        automatic.choose(graph) if unnamed else model,
         training=training,
         loss=loss,
         negatives=negatives,
+        adversary=adversary,
         optimizer=optimizer,
         regularizer=regularizer,
         validation=validation,
         start=start,
     )
+    for line in automatic.explain(recipe, graph) if unnamed else ():
+        listener.message(line)
     recipe = replace(recipe, data=graph.name)
+    if isinstance(recipe.model, Rules):
+        return fit_rules(graph, recipe, out, resume=resume)
     run = RunEngine(out, recipe, identity(graph), resume=resume, listener=listener)
     if run.begun:
         run.check_data(identity(load_run_graph(run.folder)))
+    _check_step(recipe, graph)
     network = build_model(recipe.model, len(graph.entities), len(graph.relations), recipe.training.seed)
+    for split in ("valid", "test"):
+        if warning := remembered(graph, split):
+            run.listener.message(f"warning: {warning}")
     started = ""
+    if network.scorer.wants_start and recipe.start == Start() and recipe.training.epochs and not run.begun:
+        listener.message(_WITHOUT_START.format(type(recipe.model).__name__))
     if not run.continues:
         started = start_embeddings(network, graph, recipe.start, recipe.model.dim)
         network.adapt()
+    network.count_self_loops(graph.train)
     network.to(run.device)
-    objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer)
+    learner = _learner(network, graph, recipe)
     validator = _Validator(network, graph, recipe)
     _ask_once(network)
     predictor = LinkPredictor(network, graph, run.folder)
     run.train(
-        GradientLearner(objective, recipe.training, recipe.optimizer),
+        learner,
         validator if len(graph.valid) else None,
         begin=lambda folder: save_run_graph(folder, graph),
         finish=predictor.save_weights,
@@ -94,19 +123,32 @@ def fit(
     return predictor
 
 
+def _check_step(recipe: Recipe, graph: Graph) -> None:
+    """Refuse negatives whose ids alone find no room."""
+    if recipe.negatives.sampler in ("bernoulli", "uniform"):
+        ids = 3 * min(recipe.training.batch_size, len(graph.train)) * recipe.negatives.count
+        remedy = "lower negatives.count or training.batch_size"
+        check_memory(f"a step with {recipe.negatives.count:,} negatives of each triple", 8 * ids, remedy)
+
+
+def _learner(network: TripleModel, graph: Graph, recipe: Recipe) -> Learner:
+    """What trains the network: alone, or against a second model that chooses its negatives."""
+    objective: Objective
+    generator = build_generator(recipe, graph, network)
+    if generator is None:
+        objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer)
+        return GradientLearner(objective, recipe.training, recipe.optimizer)
+    objective = build_adversarial(
+        network, generator, graph.train, recipe.adversary, recipe.loss, recipe.negatives, recipe.regularizer
+    )
+    return AdversarialLearner(objective, recipe.training, recipe.optimizer, recipe.adversary)
+
+
 @torch.no_grad()
 def _ask_once(network: TripleModel) -> None:
     """Score one triple as a validation does: what stands in the way of that is said now."""
     first = torch.zeros(1, dtype=torch.long, device=network.device)
     network.eval().score_tails(first, first, first)
-
-
-def identity(graph: Graph) -> Iterator[bytes]:
-    """All of a graph that a training depends on."""
-    for vocabulary in (graph.entities, graph.relations):
-        yield "\n".join(vocabulary.labels).encode()
-    for split in (graph.train, graph.valid):
-        yield np.ascontiguousarray(split).tobytes()
 
 
 def fingerprint(recipe: Recipe, graph: Graph) -> str:
@@ -121,38 +163,11 @@ class _Validator:
     """
 
     def __init__(self, model: TripleModel, graph: Graph, recipe: Recipe) -> None:
-        self.side, self.policy, self.metric = parse_metric(recipe.validation.metric)
+        self.metric = ChosenMetric.named(recipe.validation.metric)
         self.model = model
         known = np.concatenate([graph.train, graph.valid])
         self.known = TripleIndex(known, len(graph.entities), len(graph.relations))
-        self.triples = graph.valid
-        if 0 < recipe.validation.triples < len(graph.valid):
-            picked = np.random.default_rng(recipe.training.seed).permutation(len(graph.valid))
-            self.triples = graph.valid[np.sort(picked[: recipe.validation.triples])]
+        self.triples = validation_triples(graph, recipe.validation, recipe.training.seed)
 
     def __call__(self) -> tuple[float, dict[str, Any]]:
-        heads, tails = rank_split(self.model, self.triples, self.known)
-        summary = {
-            "both": summarize(Ranks.concatenate([heads, tails])),
-            "head": summarize(heads),
-            "tail": summarize(tails),
-        }
-        value = summary[self.side][self.policy][self.metric]
-        return (-value if self.metric == "mr" else value), summary["both"]
-
-
-def parse_metric(text: str) -> tuple[str, str, str]:
-    """Side, policy and metric of a name such as ``mrr``, ``hits@10`` or ``tail.pessimistic.hits@10``.
-
-    >>> parse_metric("hits@10")
-    ('both', 'realistic', 'hits@10')
-    """
-    *rest, metric = text.split(".")
-    side = next((part for part in rest if part in ("both", "head", "tail")), "both")
-    policy = next((part for part in rest if part in POLICIES), "realistic")
-    if metric not in METRICS or set(rest) - {side, policy}:
-        raise SettingsError(
-            f"validation.metric is {text!r}",
-            f"name one of {', '.join(METRICS)}, perhaps with a side and a tie policy: tail.pessimistic.mrr",
-        )
-    return side, policy, metric
+        return self.metric.judge(*rank_split(self.model, self.triples, self.known))

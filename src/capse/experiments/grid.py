@@ -21,9 +21,9 @@ from typing import Any, Literal
 import yaml
 
 from capse.errors import SettingsError
-from capse.experiments.fit import parse_metric
 from capse.experiments.recipe import Recipe
 from capse.experiments.shipped import recipe_values
+from capse.experiments.validation import ChosenMetric
 from capse.runs.formats import FORMAT, upgraded
 from capse.runs.settings import check_key, fill, override, to_mapping
 
@@ -94,7 +94,7 @@ class Grid:
 
     @property
     def minimised(self) -> bool:
-        return parse_metric(self.metric)[2] == "mr"
+        return ChosenMetric.named(self.metric).metric == "mr"
 
     @property
     def total(self) -> int:
@@ -158,7 +158,7 @@ def load_grid(
         if key in space:
             raise SettingsError(f"{key} is fixed and searched at once", "leave it out of one of them")
     grid = Grid(recipe, {}, settings)
-    parse_metric(grid.metric)
+    ChosenMetric.named(grid.metric)
     if not space:
         raise SettingsError("the grid is empty", "write 'grid:' and below it lines such as 'model.dim: [50, 100]'")
     grid = replace(grid, space={str(key): _values(grid, str(key), value) for key, value in space.items()})

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from capse.errors import SettingsError
-from capse.experiments.base_recipe import BaseRecipe
-from capse.experiments.shipped import Kind
+from capse.experiments.base_recipe import BaseRecipe, model_section, over
+from capse.experiments.shipped import Kind, recipe_of_model, recipe_values
+from capse.models import kind_of
+from capse.runs.formats import upgraded
 from capse.runs.settings import Section
+from capse.training.adversary import Adversary
 from capse.training.negatives import Negatives
 from capse.training.regularizers import Regularizer
 from capse.training.settings import Validation
@@ -42,7 +46,24 @@ class Recipe(BaseRecipe):
     validation: Validation = field(default_factory=Validation)
     start: Start = field(default_factory=Start)
     negatives: Negatives = field(default_factory=Negatives)
+    adversary: Adversary = field(default_factory=Adversary)
     regularizer: Regularizer = field(default_factory=Regularizer)
+
+    @classmethod
+    def names_model(cls, source: str | Path | None, model: str | None, overrides: Sequence[str] | None = None) -> bool:
+        """Whether anything of this says which model to train; see `resolve`."""
+        return "name" in model_section(cls._said(source, model, None, overrides))
+
+    def with_settings(self, source: str | Path | None, overrides: Sequence[str] | None = None) -> Self:
+        """This recipe with the settings of a file that names no model, and with options, in place of its own."""
+        return self.from_mapping(over(self._said(source, None, None, overrides), self.to_mapping()))
+
+    @classmethod
+    def _base(cls, model: object) -> Mapping[str, Any]:
+        """The shipped recipe of the model, or of CapsE."""
+        name = "capse" if model is None else str(model)
+        kind_of(name)
+        return upgraded(recipe_values("recipe", recipe_of_model(name)), f"the recipe of {name}")
 
 
 def load_recipe(source: str | Path | None = None, *, model: str | None = None, data: str | None = None) -> Recipe:

@@ -1,4 +1,5 @@
-"""Recipes that come with packages: YAML files for graphs, below ``search/`` for search, and below ``grids/`` grids.
+"""Recipes that come with packages: YAML files for graphs, below ``search/`` for search, below ``refine/`` for refined
+runs, and below ``grids/`` grids.
 
 A package ships its own by naming the package that they lie in, in its ``pyproject.toml``::
 
@@ -19,8 +20,13 @@ from capse.errors import ExtensionError, SettingsError, UnknownNameError
 from capse.registry import Registry
 from capse.runs.settings import load_yaml
 
-Kind = Literal["recipe", "search recipe", "grid"]
-KINDS: dict[Kind, str] = {"recipe": "", "search recipe": "search", "grid": "grids"}  # and the folder of each
+Kind = Literal["recipe", "search recipe", "refinement", "grid"]
+KINDS: dict[Kind, str] = {
+    "recipe": "",
+    "search recipe": "search",
+    "refinement": "refine",
+    "grid": "grids",
+}  # and the folder of each
 PACKAGES: Registry[ModuleType] = Registry("package of recipes", "capse.recipes", {"capse": "capse.recipes"})
 
 

@@ -31,6 +31,8 @@ def start_embeddings(model: TripleModel, graph: Graph, settings: Start, dim: int
 def _from_runs(model: TripleModel, graph: Graph, paths: list[str], dim: int) -> str:
     """Each run's vectors in the dimensions after those of the run before it."""
     sources = [LinkPredictor.load(path, device="cpu") for path in paths]
+    if model.scorer.blocks:
+        return _into_blocks(model, graph, sources, paths, model.scorer.blocks)
     sizes = [model_settings(RunFolder(path).read_recipe()["model"]).dim for path in paths]
     if sum(sizes) != dim:
         found = " and ".join(f"{size} in {path}" for size, path in zip(sizes, paths, strict=True))
@@ -41,6 +43,23 @@ def _from_runs(model: TripleModel, graph: Graph, paths: list[str], dim: int) -> 
         alone = len(paths) == 1  # else what a vector has beyond its dimensions would lie where the other run's are
         done.append(_from_run(model, graph, source, path, first, None if alone else size))
         first += size
+    return "; ".join(done)
+
+
+def _into_blocks(
+    model: TripleModel, graph: Graph, sources: list[LinkPredictor], paths: list[str], blocks: tuple[int, ...]
+) -> str:
+    """Each run's vectors, whole, in the next block of columns."""
+    done, first = [], 0
+    for place, (source, path) in enumerate(zip(sources, paths, strict=True)):
+        width, room = source.model.entities.shape[1], blocks[place] if place < len(blocks) else 0
+        if width != room:
+            raise SettingsError(
+                f"the vectors in {path} have {width} numbers, and the model's part for them {room}",
+                "give start.run a ComplEx of model.dim, and start.beside a TransE of model.distance_dims",
+            )
+        done.append(_from_run(model, graph, source, path, first, width))
+        first += width
     return "; ".join(done)
 
 

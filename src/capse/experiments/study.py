@@ -13,6 +13,8 @@ from typing import IO, Any, Protocol
 from capse.errors import RunError
 from capse.experiments.fit import fingerprint
 from capse.experiments.grid import Grid, Trial, load_grid
+from capse.experiments.recipe import Recipe
+from capse.graph.benchmarks import dataset_names
 from capse.graph.dataset import Graph, load_graph
 from capse.graph.link_prediction.predictor import save_run_graph
 from capse.graph.vocabulary import Vocabulary
@@ -84,8 +86,11 @@ class StudyFolder:
 
     def write(self, grid: Grid, graph: Graph) -> None:
         """Write all that a resumed study and its processes need."""
-        save_run_graph(RunFolder(self.path), graph)
+        self.write_graph(graph)
         write_text(self.file, grid.to_yaml())
+
+    def write_graph(self, graph: Graph) -> None:
+        save_run_graph(RunFolder(self.path), graph)
 
     def load_graph(self, name: str) -> Graph:
         """The graph that the study was begun with, under the name it was trained by."""
@@ -159,9 +164,13 @@ class StudyFolder:
 
     def write_table(self, grid: Grid, outcomes: Sequence[Outcome]) -> None:
         """Write how the trials ended, best first, and the recipe of the best."""
+        found = bool(outcomes) and outcomes[0].value is not None
+        self.write_outcomes(outcomes, grid.trial(0, outcomes[0].settings).recipe if found else None)
+
+    def write_outcomes(self, outcomes: Sequence[Outcome], best: Recipe | None) -> None:
         write_text(self.table, "".join(json.dumps(outcome.to_json()) + "\n" for outcome in outcomes))
-        if outcomes and outcomes[0].value is not None:
-            write_text(self.best, grid.trial(0, outcomes[0].settings).recipe.to_yaml())
+        if best is not None:
+            write_text(self.best, best.to_yaml())
 
 
 class Enumeration:
@@ -192,6 +201,13 @@ class Enumeration:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def data_source(data: Graph | str | Path) -> str:
+    """What `capse train --data` finds a study's data by, wherever it is called; the name of what is in memory."""
+    if isinstance(data, Graph):
+        return data.name
+    return str(data) if str(data) in dataset_names() else str(Path(data).resolve())
 
 
 def graph_name(source: str | None) -> str:

@@ -18,9 +18,8 @@ from capse.errors import RunError, SettingsError, StorageError
 from capse.experiments.grid import Grid, Trial, load_grid
 from capse.experiments.sampling import Sampling, without_password
 from capse.experiments.start import start_embeddings
-from capse.experiments.study import Enumeration, Outcome, StudyFolder, TrialSource, graph_name, ranked
+from capse.experiments.study import Enumeration, Outcome, StudyFolder, TrialSource, data_source, graph_name, ranked
 from capse.experiments.workers import End, train_here, train_in_processes
-from capse.graph.benchmarks import dataset_names
 from capse.graph.dataset import Graph, load_graph
 from capse.models import build_model
 from capse.runs.atomic import atomic_folder, write_text
@@ -141,18 +140,13 @@ def _load_data(data: Graph | str | Path | None, grid: Grid, study: StudyFolder, 
     named = grid.recipe.data
     if data is None and begun:
         stored = load_grid(study.file).recipe.data
-        if named is None or stored in (named, _source(named)):
+        if named is None or stored in (named, data_source(named)):
             return study.load_graph(graph_name(stored)), replace(grid, recipe=replace(grid.recipe, data=stored))
     data = data or named
     if data is None:
         raise SettingsError("no data is named", "give --data with a dataset's name or a folder")
     graph = data if isinstance(data, Graph) else load_graph(data)
-    source = graph.name if isinstance(data, Graph) else _source(data)
-    return graph, replace(grid, recipe=replace(grid.recipe, data=source))
-
-
-def _source(data: str | Path) -> str:
-    return str(data) if str(data) in dataset_names() else str(Path(data).resolve())
+    return graph, replace(grid, recipe=replace(grid.recipe, data=data_source(data)))
 
 
 def _check_input(grid: Grid, graph: Graph) -> None:

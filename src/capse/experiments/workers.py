@@ -49,22 +49,28 @@ def train_here(study: StudyFolder, graph: Graph, claim: Claim, progress: Progres
 
 def train_trial(study: StudyFolder, graph: Graph, trial: Trial, progress: Callable[[float], None]) -> End:
     """Train a trial to its end and leave a run, or a file that says why not."""
-    run, error = study.run(trial.number), study.error(trial.number)
+    run = study.run(trial.number)
     with study.at_work(trial.number) as held:
         if not held:
             return "elsewhere"
         if run.results.is_file():
             return "found"
-        error.unlink(missing_ok=True)
-        try:
-            fit(graph, trial.recipe, out=run.path, resume=True, listener=_Share(trial, progress))
-        except StorageError:  # it would befall every trial
-            raise
-        except Exception as problem:
-            said = str(problem) if isinstance(problem, CapseError) else repr(problem)
-            write_text(error, " ".join(said.split())[:_LONGEST_MESSAGE] + "\n")
-    _free_gpu_memory()
+        attempt(study, graph, trial, _Share(trial, progress))
     return "trained"
+
+
+def attempt(study: StudyFolder, graph: Graph, trial: Trial, listener: Listener) -> None:
+    """Train a trial, or go on with it; what goes wrong is left in its file."""
+    error = study.error(trial.number)
+    error.unlink(missing_ok=True)
+    try:
+        fit(graph, trial.recipe, out=study.run(trial.number).path, resume=True, listener=listener)
+    except StorageError:  # it would befall every trial
+        raise
+    except Exception as problem:
+        said = str(problem) if isinstance(problem, CapseError) else repr(problem)
+        write_text(error, " ".join(said.split())[:_LONGEST_MESSAGE] + "\n")
+    _free_gpu_memory()
 
 
 def train_in_processes(

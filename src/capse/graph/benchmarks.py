@@ -1,70 +1,30 @@
 """The datasets that have a name, and where they are found.
 
-A new one is one record in ``BENCHMARKS``. A benchmark is looked up in ``$CAPSE_DATA/<name>``, then in the cache, and is
-downloaded into the cache if it is in neither. The dataset ``countries`` comes with the package.
+A new one is one record in `capse.graph.benchmark_records`. A benchmark is looked up in ``$CAPSE_DATA/<name>``, then in
+the cache, and is downloaded into the cache if it is in neither. The dataset ``countries`` comes with the package.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from capse.errors import UnknownNameError
-from capse.graph.download import fetch_folder
+from capse.graph.benchmark_records import BENCHMARKS as BENCHMARKS
+from capse.graph.benchmark_records import Benchmark as Benchmark
+from capse.graph.download import Source, fetch_folder
+from capse.graph.trust import FirstUse
 
 EMBEDDED = "countries"
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """A public dataset: its archive, the checksum of that, and the sizes that its paper states."""
-
-    name: str
-    url: str
-    sha256: str
-    entities: int
-    relations: int
-    train: int
-    valid: int
-    test: int
-    members: tuple[str, ...] = ("train.txt", "valid.txt", "test.txt")
-
-
-BENCHMARKS = {
-    benchmark.name: benchmark
-    for benchmark in (
-        Benchmark(
-            name="wn18rr",
-            url="https://github.com/TimDettmers/ConvE/raw/master/WN18RR.tar.gz",
-            sha256="1eb9152f804c140d163462c0d49f65e5a0b30ab5fbb375c5e3353c11a6249060",
-            entities=40_943,
-            relations=11,
-            train=86_835,
-            valid=3_034,
-            test=3_134,
-        ),
-        Benchmark(
-            name="fb15k-237",
-            url="https://github.com/TimDettmers/ConvE/raw/master/FB15k-237.tar.gz",
-            sha256="311df7930f842a02979eaa7a802484a6afe62303c07f915f1e6edbc30cbe05e8",
-            entities=14_541,
-            relations=237,
-            train=272_115,
-            valid=17_535,
-            test=20_466,
-        ),
-    )
-}
 
 
 def dataset_names() -> list[str]:
     """Every dataset that has a name.
 
-    >>> dataset_names()
-    ['countries', 'wn18rr', 'fb15k-237']
+    >>> dataset_names()[:6]
+    ['countries', 'wn18rr', 'fb15k-237', 'kinship', 'umls', 'nations']
     """
     return [EMBEDDED, *BENCHMARKS]
 
@@ -74,19 +34,27 @@ def find_dataset(name: str) -> Path | None:
     if name == EMBEDDED:
         return Path(str(resources.files("capse.graph"))) / "embedded"
     if name not in BENCHMARKS:
-        raise UnknownNameError("dataset", name, dataset_names(), f"choose from {', '.join(dataset_names())}")
+        raise UnknownNameError("dataset", name, dataset_names(), "'capse data list' shows those there are")
     places = [Path(os.environ["CAPSE_DATA"])] if os.environ.get("CAPSE_DATA") else []
     return next((place / name for place in [*places, cache_folder()] if (place / name).is_dir()), None)
 
 
 def get_dataset(name: str) -> Path:
-    """The folder of a named dataset, downloaded first if need be (from ``$CAPSE_MIRROR`` if that is set)."""
+    """The folder of a named dataset, downloaded first if need be (from ``$CAPSE_MIRROR`` if that is set).
+
+    Where no checksum is known, the first download is trusted, and every later one has to have the same bytes.
+    """
     found = find_dataset(name)
     if found is not None:
         return found
     benchmark, folder = BENCHMARKS[name], cache_folder() / name
-    fetch_folder(_mirrored(benchmark.url), benchmark.sha256, benchmark.members, folder)
+    fetch_folder(_source(benchmark), folder, first_use(name))
     return folder
+
+
+def first_use(name: str) -> FirstUse:
+    """What is remembered of the first download of a dataset."""
+    return FirstUse(cache_folder() / "trusted.json", name)
 
 
 def cache_folder() -> Path:
@@ -102,6 +70,16 @@ def cache_folder() -> Path:
     return Path.home() / ".cache" / "capse"
 
 
-def _mirrored(url: str) -> str:
+def _source(benchmark: Benchmark) -> Source:
+    checksums = benchmark.sha256 if isinstance(benchmark.sha256, tuple) else (benchmark.sha256,)
+    return Source(_mirrored(benchmark), checksums if benchmark.tried else (), benchmark.members, benchmark.files)
+
+
+def _mirrored(benchmark: Benchmark) -> str:
+    """Where to download from: a mirror has archives by their names, and the files of other sets in folders."""
     mirror = os.environ.get("CAPSE_MIRROR")
-    return f"{mirror.rstrip('/')}/{url.rpartition('/')[2]}" if mirror else url
+    if not mirror:
+        return benchmark.url
+    return f"{mirror.rstrip('/')}/" + (
+        f"{benchmark.name}/" if benchmark.is_folder else benchmark.url.rpartition("/")[2]
+    )

@@ -136,7 +136,7 @@ def load_graph(
     else:
         name, folder = Path(source).resolve().name, Path(source)
         if not folder.is_dir():
-            remedy = f"give one of {', '.join(dataset_names())}, or a folder with a file train.tsv"
+            remedy = "give a name that 'capse data list' shows, or a folder with a file train.tsv"
             raise UnknownNameError("dataset", str(source), dataset_names(), remedy)
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     splits = split_files(path for path in files if name_parts(path)[0] in _SPLIT_OF_STEM)
@@ -207,9 +207,11 @@ def _build(
         for split in SPLITS
     }
     graph = _of_splits(name, entities, relations, encoded)
+    left_out = {split: sum(source.repeated for _, source in parts.get(split, [])) for split in SPLITS}
     headers = [f"{where}: {', '.join(s.header)}" for part in parts.values() for where, s in part if s.header]
     return replace(
         graph,
+        repeated={split: count + left_out[split] for split, count in graph.repeated.items()},
         skipped=sum(source.skipped for source in sources),
         in_named_graphs=sum(source.in_named_graphs for source in sources),
         headers=headers,

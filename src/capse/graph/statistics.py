@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from capse.graph.dataset import SPLITS, Graph
 from capse.graph.encoding import distinct
+from capse.graph.patterns import Patterns, relation_patterns
 from capse.triples import HEAD, RELATION, TAIL, Triples
 
 CATEGORIES = ("1-1", "1-M", "M-1", "M-M")
@@ -33,6 +34,7 @@ class Statistics:
     unseen_relation: dict[str, int]  # triples with a relation that no training triple has, by split
     test_reversed_in_train: int  # test triples whose tail and head some training triple joins the other way round
     mirrored_relations: list[tuple[str, str]]  # (r, s): s nearly the inverse of r in train; (r, r): r nearly symmetric
+    patterns: Patterns  # what relations say about each other, and how much of the test set that gives away
 
 
 def describe(graph: Graph) -> Statistics:
@@ -58,6 +60,7 @@ def describe(graph: Graph) -> Statistics:
         unseen_relation={split: int((~seen_relations[t[:, RELATION]]).sum()) for split, t in held_out.items()},
         test_reversed_in_train=_reversed_in_train(graph),
         mirrored_relations=mirrored_relations(graph),
+        patterns=relation_patterns(graph),
     )
 
 
@@ -90,6 +93,21 @@ def has_unseen_entity(graph: Graph, triples: Triples) -> npt.NDArray[np.bool_]:
     """Which triples contain an entity that no training triple has."""
     unseen = entity_frequency(graph) == 0
     return np.asarray(unseen[triples[:, HEAD]] | unseen[triples[:, TAIL]])
+
+
+def remembered(graph: Graph, split: str, of: Graph | None = None) -> str | None:
+    """What to say of a split that holds triples which ``graph`` trains on; ``of`` is whose split, if not its own.
+
+    >>> facts = [("a", "over", "b"), ("b", "over", "c")]
+    >>> remembered(Graph.from_triples(facts, test=facts[:1]), "test")
+    '1 of the 1 test triples is a training triple too: such ranks say what a model remembers, not infers'
+    """
+    triples = (of or graph).split(split)
+    count = 0 if split in ("train", "all") else int(graph.known_in_train.contains(*triples.T).sum())
+    if not count:
+        return None
+    are = "is a training triple too" if count == 1 else "are training triples too"
+    return f"{count:,} of the {len(triples):,} {split} triples {are}: such ranks say what a model remembers, not infers"
 
 
 def mirrored_relations(graph: Graph) -> list[tuple[str, str]]:

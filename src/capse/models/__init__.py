@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +11,10 @@ import torch
 from capse.errors import SettingsError
 from capse.models.base import Model, ModelSettings, Scorer, TripleModel
 from capse.models.personal import PersonalModel
+from capse.models.rules import RuleModel, Rules
 from capse.registry import Registry
 from capse.runs.formats import as_named_today
+from capse.runs.memory import check_memory, is_out_of_memory
 from capse.runs.settings import fill
 
 MODELS: Registry[type[Scorer]] = Registry(
@@ -20,6 +23,7 @@ MODELS: Registry[type[Scorer]] = Registry(
     {
         "capse": "capse.models.capse:CapsEScorer",
         "scaled-capse": "capse.models.scaled_capse:ScaledCapsEScorer",
+        "complex-capse": "capse.models.complex_capse:ComplexCapsEScorer",
         "convkb": "capse.models.convkb:ConvKBScorer",
         "conve": "capse.models.conve:ConvEScorer",
         "transe": "capse.models.transe:TransEScorer",
@@ -32,6 +36,14 @@ MODELS: Registry[type[Scorer]] = Registry(
     },
 )
 
+# Models without vectors, which are counted and not trained.
+BASELINES: Registry[type[RuleModel]] = Registry("model", "capse.baselines", {"rules": "capse.models.rules:RuleModel"})
+
+
+def kind_of(name: str) -> type[Scorer] | type[RuleModel]:
+    """The class of a model by its name, with its settings and its source."""
+    return BASELINES[name] if name in BASELINES else MODELS[name]
+
 
 def name_of(settings: ModelSettings) -> str:
     """The name that the model with these settings is registered under.
@@ -40,8 +52,8 @@ def name_of(settings: ModelSettings) -> str:
     >>> name_of(TransE(dim=50))
     'transe'
     """
-    for name in MODELS:
-        if MODELS[name].Settings is type(settings):
+    for name in (*MODELS, *BASELINES):
+        if kind_of(name).Settings is type(settings):
             return name
     raise SettingsError(
         f"{type(settings).__name__} is not the settings of a model", "register its scorer: see capse.registry"
@@ -51,11 +63,11 @@ def name_of(settings: ModelSettings) -> str:
 def model_settings(section: Mapping[str, Any]) -> ModelSettings:
     """The settings in a recipe's ``model`` section; CapsE's where it names none.
 
-    >>> model_settings({"name": "transe", "norm": 2})
-    TransE(dim=100, reciprocal=False, norm=2, unit_ball=True, vector_start='uniform')
+    >>> model_settings({"name": "distmult", "dim": 8})
+    DistMult(dim=8, reciprocal=False, self_loops=False, entity_dropout=0.0, relation_dropout=0.0, vector_start='xavier')
     """
     values = as_named_today({"name": "capse", **section})
-    return fill(MODELS[str(values.pop("name"))].Settings, values, "model")
+    return fill(kind_of(str(values.pop("name"))).Settings, values, "model")
 
 
 def build_model(settings: ModelSettings, entities: int, relations: int, seed: int = 0) -> TripleModel:
@@ -66,15 +78,40 @@ def build_model(settings: ModelSettings, entities: int, relations: int, seed: in
     >>> model.score_tails(torch.tensor([0, 1]), torch.tensor([0, 1])).shape
     torch.Size([2, 10])
     """
-    scorer = MODELS[name_of(settings)]
+    name = name_of(settings)
+    if name in BASELINES:
+        assert isinstance(settings, Rules)
+        return BASELINES[name](settings, entities, relations)
+    scorer = MODELS[name]
+    numbers = _numbers_of(scorer, settings, entities, relations)
+    check_memory(f"a model of {numbers:,} numbers", 4 * numbers, "lower model.dim, or what else makes it so large")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        model = TripleModel(scorer(settings), entities, relations, reciprocal=settings.reciprocal)
+        options = {"reciprocal": settings.reciprocal, "self_loops": settings.self_loops}
+        model = TripleModel(scorer(settings), entities, relations, **options)
     model.settings = settings
     return model
 
 
+def _numbers_of(scorer: type[Scorer], settings: ModelSettings, entities: int, relations: int) -> int:
+    """How many numbers a model has, counted without any memory for them; its tables alone if that cannot be."""
+    try:
+        with torch.device("meta"):
+            made = scorer(settings)
+    except (
+        RuntimeError
+    ) as error:  # a scorer that reads its own numbers while it is made, or more than 64 bits can count
+        if is_out_of_memory(error):
+            check_memory("this model", sys.maxsize, "lower model.dim, or what else makes it so large")
+        return 2 * settings.dim * (entities + relations)
+    relations *= 2 if settings.reciprocal else 1
+    tables: int = entities * made.entity_width + relations * made.relation_width
+    weights: int = sum(part.numel() for part in made.state_dict().values())
+    return tables + weights
+
+
 __all__ = [
+    "BASELINES",
     "MODELS",
     "Model",
     "ModelSettings",
@@ -82,6 +119,7 @@ __all__ = [
     "Scorer",
     "TripleModel",
     "build_model",
+    "kind_of",
     "model_settings",
     "name_of",
 ]

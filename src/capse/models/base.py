@@ -24,6 +24,7 @@ from capse.errors import SettingsError
 from capse.kernels.embedding import embedding
 from capse.kernels.workspace import in_chunks
 from capse.runs.settings import Section, check_choices
+from capse.triples import HEAD, RELATION, TAIL, Triples
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class ModelSettings(Section):
 
     dim: int = 100  # k, the size of an embedding
     reciprocal: bool = False  # give every relation an inverse of its own and ask for heads as tails of that inverse
+    self_loops: bool = False  # add to the score of (h, r, h) the log-odds of such a fact among the relation's facts
 
     def __post_init__(self) -> None:
         if self.dim < 1:
@@ -67,6 +69,9 @@ class Scorer(nn.Module, ABC):
     entity_width: int  # floats an entity needs
     relation_width: int  # floats a relation needs
     floats_per_triple: int  # temporaries that scoring one triple needs, so that derived directions stay within bounds
+    wants_start: bool = False  # whether its authors begin with another model's vectors, and it learns little without
+    quick_relations: bool = True  # whether all relations of a pair are scored without a network's pass for each
+    blocks: tuple[int, ...] | None = None  # the widths of its parts, where vectors of several runs can fill them
     rounds_scores: bool = False  # whether to lose digits is part of the model, so that float64 would be another model
 
     @abstractmethod
@@ -149,14 +154,19 @@ class TripleModel(Model):
 
     settings: ModelSettings | None = None  # those that `build_model` built it from
 
-    def __init__(self, scorer: Scorer, entities: int, relations: int, *, reciprocal: bool = False) -> None:
+    def __init__(
+        self, scorer: Scorer, entities: int, relations: int, *, reciprocal: bool = False, self_loops: bool = False
+    ) -> None:
         super().__init__()
         self.scorer = scorer
         self.relation_count = relations
         self.reciprocal = reciprocal
-        self._distinct: tuple[tuple[int, int], tuple[Tensor, Tensor] | None] | None = None
+        rows = relations * (2 if reciprocal else 1)
+        self.loops: Tensor | None  # (R,) or (2R,) what a relation's (h, r, h) gets, see `count_self_loops`
+        self.register_buffer("loops", torch.zeros(rows) if self_loops else None)
+        self._distinct: dict[str, tuple[tuple[int, int], tuple[Tensor, Tensor] | None]] = {}
         self.entities = nn.Parameter(torch.empty(entities, scorer.entity_width))
-        self.relations = nn.Parameter(torch.empty(relations * (2 if reciprocal else 1), scorer.relation_width))
+        self.relations = nn.Parameter(torch.empty(rows, scorer.relation_width))
         with torch.no_grad():
             scorer.initialise(self.entities, self.relations)
             self.constrain()
@@ -165,58 +175,112 @@ class TripleModel(Model):
     def tables(self) -> list[nn.Parameter]:
         return [self.entities, self.relations]
 
+    @property
+    def quick_relations(self) -> bool:
+        return self.scorer.quick_relations
+
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Scores of triples given as ids whose shapes broadcast."""
         return self.score_from(self.entities, self.relations, heads, relations, tails)
+
+    def score_answers(self, free: int, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """Scores of triples as answers for the entity in slot ``free``: reciprocal models have one for each side."""
+        if free == HEAD and self.reciprocal:
+            return self.score_triples(tails, relations + self.relation_count, heads)
+        return self.score_triples(heads, relations, tails)
+
+    @property
+    def has_exact_ranks(self) -> bool:
+        """Whether ranks in float64 are those of the same model."""
+        return not self.scorer.rounds_scores
 
     def score_from(
         self, entities: Tensor, relations: Tensor, heads: Tensor, relation_ids: Tensor, tails: Tensor
     ) -> Tensor:
         """The same with other tables in place of the model's own."""
         scores = self.scorer.score_rows(entities, relations, heads, relation_ids, tails)
-        if scores is not None:
+        if scores is None:
+            both = torch.cat([heads.reshape(-1), tails.reshape(-1)])  # one gather, and so one gradient, for both sides
+            h, t = embedding(entities, both).split([heads.numel(), tails.numel()])
+            r = embedding(relations, relation_ids)
+            scores = self.scorer.score_triples(h.view(*heads.shape, -1), r, t.view(*tails.shape, -1))
+        if self.loops is None:
             return scores
-        both = torch.cat([heads.reshape(-1), tails.reshape(-1)])  # one gather, and so one gradient, for both sides
-        h, t = embedding(entities, both).split([heads.numel(), tails.numel()])
-        r = embedding(relations, relation_ids)
-        return self.scorer.score_triples(h.view(*heads.shape, -1), r, t.view(*tails.shape, -1))
+        return scores + torch.where(heads == tails, self.loops[relation_ids], 0.0)
 
     def score_tails(self, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
         """Scores (B, E) of all entities, or of ``candidates``, as tails of (heads (B,), relations (B,))."""
         h, r = self.entity(heads), self.relation(relations)
-        return self._against(candidates, lambda vectors: self.scorer.score_tails(h, r, vectors))
+        scores = self._against(candidates, lambda vectors: self.scorer.score_tails(h, r, vectors))
+        return self._with_loops(scores, heads, relations, candidates)
 
     def score_heads(self, relations: Tensor, tails: Tensor, candidates: Tensor | None = None) -> Tensor:
         """Scores (B, E) of all entities, or of ``candidates``, as heads of (relations (B,), tails (B,))."""
         if self.reciprocal:
             return self.score_tails(tails, relations + self.relation_count, candidates)
         r, t = self.relation(relations), self.entity(tails)
-        return self._against(candidates, lambda vectors: self.scorer.score_heads(r, t, vectors))
+        scores = self._against(candidates, lambda vectors: self.scorer.score_heads(r, t, vectors))
+        return self._with_loops(scores, tails, relations, candidates)
 
-    def score_relations(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """Scores (B, R) of all relations, inverses apart, between heads (B,) and tails (B,)."""
+    def score_relations(self, heads: Tensor, tails: Tensor, *, inverses: bool = False) -> Tensor:
+        """Scores (B, R) of all relations between heads (B,) and tails (B,); of all 2R rows with ``inverses``."""
         h, t = self.entity(heads), self.entity(tails)
-        return self.scorer.score_relations(h, t, self.relations[: self.relation_count])
+
+        def score(vectors: Tensor) -> Tensor:
+            return self.scorer.score_relations(h, t, vectors)
+
+        if inverses:
+            scores = score(self.relations)
+        else:
+            scores = self._against_table("relations", self.relations[: self.relation_count], score)
+        if self.loops is None:
+            return scores
+        return scores + torch.where((heads == tails)[:, None], self.loops[: scores.shape[1]], 0.0)
+
+    def _with_loops(self, scores: Tensor, given: Tensor, relations: Tensor, candidates: Tensor | None) -> Tensor:
+        """Scores (B, C) with what the candidate that is the ``given`` entity (B,) gets for being it."""
+        if self.loops is None:
+            return scores
+        own = self.loops[relations][:, None]
+        if candidates is None:
+            return scores.scatter_add(1, given[:, None], own.to(scores.dtype))
+        return scores + torch.where(given[:, None] == candidates, own, 0.0)
+
+    @torch.no_grad()
+    def count_self_loops(self, triples: Triples) -> None:
+        """The log-odds of a fact being (h, r, h), log((l + ½) / (n − l + ½)), l of a relation's n being such.
+
+        Nothing in a distance or a product says that an entity is seldom related to itself, and both rate it high.
+        """
+        if self.loops is None:
+            return
+        relations, reflexive = triples[:, RELATION], triples[:, HEAD] == triples[:, TAIL]
+        n, loops = (np.bincount(x, minlength=self.relation_count) for x in (relations, relations[reflexive]))
+        odds = torch.from_numpy(np.log((loops + 0.5) / (n - loops + 0.5))).to(self.loops)
+        self.loops.copy_(odds.repeat(2) if self.reciprocal else odds)
 
     def _against(self, candidates: Tensor | None, score: Callable[[Tensor], Tensor]) -> Tensor:
         if candidates is not None:
             return score(self.entity(candidates))
+        return self._against_table("entities", self.entities, score)
+
+    def _against_table(self, name: str, table: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
         if torch.is_grad_enabled():
-            return score(self.entities)
-        distinct = self._distinct_entities()
-        return score(self.entities) if distinct is None else score(distinct[0])[:, distinct[1]]
+            return score(table)
+        distinct = self._distinct_rows(name, table)
+        return score(table) if distinct is None else score(distinct[0])[:, distinct[1]]
 
-    def _distinct_entities(self) -> tuple[Tensor, Tensor] | None:
-        """The distinct rows of the entity table and each entity's row among them; None where all are distinct.
+    def _distinct_rows(self, name: str, table: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The distinct rows of a table and each row's place among them; None where all are distinct.
 
-        A matrix product may round the same dot product differently at its edges, so entities with equal vectors are
+        A matrix product may round the same dot product differently at its edges, so candidates with equal vectors are
         scored once: they tie exactly, wherever they stand.
         """
-        version = (self.entities.data_ptr(), self.entities._version)
-        if self._distinct is None or self._distinct[0] != version:
-            rows, inverse = distinct_rows(self.entities.detach())
-            self._distinct = (version, None if len(rows) == len(self.entities) else (rows, inverse))
-        return self._distinct[1]
+        version = (table.data_ptr(), table._version)
+        if name not in self._distinct or self._distinct[name][0] != version:
+            rows, inverse = distinct_rows(table.detach())
+            self._distinct[name] = (version, None if len(rows) == len(table) else (rows, inverse))
+        return self._distinct[name][1]
 
     def adapt(self) -> None:
         """Let the scorer look at the tables, once, when they are as training finds them."""

@@ -40,6 +40,8 @@ class CapsEScorer(CapsuleScorer):
         "Personalization, NAACL 2019"
     )
 
+    wants_start = True
+
     def __init__(self, settings: CapsE) -> None:
         start = translation_filters if settings.filter_start == "translation" else normal_filters
         # The paper's form divides by k in the couplings and squares the length in squash: it needs a larger start.

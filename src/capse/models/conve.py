@@ -50,6 +50,7 @@ class ConvEScorer(Scorer):
 
     Settings = ConvE
     citation = "Dettmers et al., Convolutional 2D Knowledge Graph Embeddings, AAAI 2018"
+    quick_relations = False
 
     def __init__(self, settings: ConvE) -> None:
         super().__init__()

@@ -39,6 +39,8 @@ class ConvKBScorer(FeatureMapScorer):
     Settings = ConvKB
     citation = "Nguyen et al., A Novel Embedding Model for Knowledge Base Completion Based on CNN, NAACL 2018"
 
+    wants_start = True
+
     def __init__(self, settings: ConvKB) -> None:
         start = translation_filters if settings.filter_start == "translation" else normal_filters
         super().__init__(settings.dim, start(settings.filters))
@@ -74,6 +76,11 @@ class ConvKBScorer(FeatureMapScorer):
         if self._drops_features:
             return Scorer.score_heads(self, r, t, candidates)
         return super().score_heads(r, t, candidates)
+
+    def score_relations(self, h: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        if self._drops_features:
+            return Scorer.score_relations(self, h, t, candidates)
+        return super().score_relations(h, t, candidates)
 
     @property
     def _drops_features(self) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from capse.kernels import scoring
 from capse.kernels.stage import Stage
 from capse.models.base import Scorer
-from capse.triples import HEAD, TAIL
+from capse.triples import HEAD, RELATION, TAIL
 
 FILTER_SIZE = 0.1  # of the filters' entries at the start
 
@@ -43,6 +43,10 @@ class FeatureMapScorer(Scorer):
     def score_heads(self, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
         r, t, candidates = self.dropped(r, t, candidates)
         return scoring.score_candidates(self.stage(), HEAD, r, t, candidates)
+
+    def score_relations(self, h: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        h, t, candidates = self.dropped(h, t, candidates)
+        return scoring.score_candidates(self.stage(), RELATION, h, t, candidates)
 
 
 def normal_filters(count: int) -> Tensor:

@@ -35,3 +35,6 @@ class TransEScorer(TranslationScorer):
     def _compare(self, targets: Tensor, r: Tensor, candidates: Tensor, *, heads: bool) -> Tensor:
         # Every relation sees the candidates alike, so one call serves the whole batch.
         return -pairwise_distances(targets, candidates, self.norm)
+
+    def score_relations(self, h: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        return -pairwise_distances(t - h, candidates, self.norm)

@@ -27,7 +27,10 @@ class TranslationSettings(ModelSettings):
 
     norm: Literal[1, 2] = 1  # p, the norm of the distance
     unit_ball: bool = True  # keep entity vectors at length 1 or less
-    vector_start: Literal["uniform", "normal"] = "uniform"  # in ±6/√k, relations then of length 1; or deviation 1/k
+    bounded: Literal["entities", "all"] = "entities"  # whom unit_ball is about; all: each k numbers of either table
+    vector_start: Literal["uniform", "normal", "sphere"] = "uniform"
+    """``uniform`` in ±6/√k, relations then of length 1; ``normal`` of deviation 1/k; ``sphere``: every k numbers of
+    length 1, in any direction."""
 
 
 class TranslationScorer(Scorer):
@@ -38,6 +41,7 @@ class TranslationScorer(Scorer):
         self.dim = settings.dim
         self.norm = settings.norm
         self.unit_ball = settings.unit_ball
+        self.bounded = settings.bounded
         self.vector_start = settings.vector_start
         self.entity_width = self.relation_width = self.floats_per_triple = settings.dim
 
@@ -79,7 +83,11 @@ class TranslationScorer(Scorer):
         return torch.cat([-pairwise_distances(part, project(candidates, own[0]), self.norm) for part, own in parts])
 
     def initialise(self, entities: Tensor, relations: Tensor) -> None:
-        """As Bordes et al. 2013 do, or with ``normal`` near zero, as the programs KB2E and STransE do."""
+        """As Bordes et al. 2013 do, with ``normal`` near zero, as the programs KB2E and STransE do, or on a sphere."""
+        if self.vector_start == "sphere":
+            for vectors in self._vectors(entities, relations):
+                vectors.copy_(nn.functional.normalize(nn.init.normal_(vectors), dim=1))
+            return
         if self.vector_start == "normal":
             nn.init.normal_(entities, std=1 / self.dim)
             nn.init.normal_(relations, std=1 / self.dim)
@@ -90,8 +98,15 @@ class TranslationScorer(Scorer):
         relations[:, : self.dim] = nn.functional.normalize(relations[:, : self.dim], dim=1)
 
     def constrain(self, entities: Tensor, relations: Tensor) -> None:
-        if self.unit_ball and fused.is_usable(entities):
-            fused.pull_into_unit_ball(entities, self.dim)
-        elif self.unit_ball:
-            lengths = torch.linalg.vector_norm(entities[:, : self.dim], dim=1, keepdim=True)
-            entities[:, : self.dim].mul_(lengths.clamp_(min=1).reciprocal_())
+        if not self.unit_ball:
+            return
+        for vectors in self._vectors(entities, relations) if self.bounded == "all" else [entities]:
+            if fused.is_usable(vectors):
+                fused.pull_into_unit_ball(vectors, self.dim)
+            else:
+                lengths = torch.linalg.vector_norm(vectors[:, : self.dim], dim=1, keepdim=True)
+                vectors[:, : self.dim].mul_(lengths.clamp_(min=1).reciprocal_())
+
+    def _vectors(self, *tables: Tensor) -> list[Tensor]:
+        """The tables as vectors (..., k): of TransD a row is two, its projection being one of them."""
+        return [table.view(-1, self.dim) for table in tables]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from capse.graph.dataset import Graph
-from capse.graph.link_prediction.completion import predict
 from capse.graph.link_prediction.evaluation import LinkPredictionResult
 from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.triples import HEAD, RELATION, TAIL
@@ -66,7 +65,7 @@ def _ask(predictor: LinkPredictor, result: LinkPredictionResult, row: int, wordi
     head, answer = (graph.entities.name(triple[side]) for side in (HEAD, TAIL))
     relation, named = graph.relations.labels[triple[RELATION]], graph.relations.name(triple[RELATION])
     trained = set(graph.known_in_train.tails(triple[:1], triple[1:2]).entities.tolist())
-    best = predict(predictor, relation=relation, head=graph.entities.labels[triple[HEAD]], top=GUESSES + len(trained))
+    best = predictor.predict(relation=relation, head=graph.entities.labels[triple[HEAD]], top=GUESSES + len(trained))
     unseen = [guess for guess in best if graph.entities.id(guess.entity) not in trained]
     return Example(
         question=wording[relation].replace("{}", head) if relation in wording else f"{head} · {named} · ?",

@@ -186,3 +186,22 @@ def _with_share(groups: Mapping[str, Any]) -> list[str]:
 
 def _shortened(name: str, most: int = 26) -> str:
     return name if len(name) <= most else "…" + name[1 - most :]
+
+
+@rc_context(STYLE)
+def reliability(judgements: Mapping[str, Any]) -> Figure:
+    """How often what is given a probability is true, bin by bin; what lies on the diagonal is well calibrated."""
+    bins = judgements["reliability"]
+    figure = Figure(figsize=(_WIDTH, 4.2))
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    above.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
+    probabilities = [one["mean_probability"] for one in bins]
+    above.plot(probabilities, [one["share_true"] for one in bins], color=COLOURS[0], marker="o", markersize=4)
+    above.set_ylabel("share that is true")
+    error = judgements["expected_calibration_error"]
+    above.set_title(f"calibration error {error:.3f} on {judgements['triples']:,} triples, {judgements['true']:,} true")
+    below.bar(probabilities, [one["judgements"] for one in bins], width=0.06, color=COLOURS[0])
+    below.set_ylabel("triples")
+    below.set_xlabel("probability")
+    below.set_xlim(0, 1)
+    return figure

@@ -87,6 +87,32 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
             raise
 
 
+@contextmanager
+def replaced_folder(path: str | Path) -> Iterator[Path]:
+    """Give the name of a folder to write beside ``path``; on success it takes the place of ``path``.
+
+    For a moment nothing is under that name, as no folder can take another's place at once: what was there lies beside
+    it until the new one stands.
+    """
+    path = Path(path)
+    fresh, before = (path.with_name(f".{path.name}.{word}.part") for word in ("new", "before"))
+    with storage_errors(path):
+        for left_over in (fresh, before):
+            shutil.rmtree(left_over, ignore_errors=True)
+        try:
+            yield fresh
+            os.rename(path, before)
+            try:
+                os.rename(fresh, path)
+            except BaseException:
+                os.rename(before, path)
+                raise
+            _sync(path.parent)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(before, ignore_errors=True)
+
+
 def check_free(folder: Path) -> None:
     """Refuse to write a folder where something is already."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):

@@ -32,13 +32,16 @@ def is_begun(folder: Path, marker: Path, kind: str, resume: bool) -> bool:
 class RunFolder:
     """``recipe.yaml``, ``model.safetensors``, ``manifest.json`` (checksums of what the run is made of),
     ``metrics.jsonl``, ``results.json``, ``checkpoints/``; of a graph
-    ``vocabulary/``, ``graph/`` (the triples it was trained on), ``calibration.json``; of a log ``vectors/`` (documents
-    and what gives new ones theirs), ``users.parquet`` (whom the rows of offsets belong to)."""
+    ``vocabulary/``, ``graph/`` (the triples it was trained on), ``calibration.json``, ``classifier.json``,
+    ``refined.json`` (which weights were refined, if that is what was done); of a log ``vectors/`` (documents and what
+    gives new ones theirs), ``users.parquet`` (whom the rows of offsets belong to), ``past/`` (what was clicked and
+    shown), ``standing.json`` (where the engine's order stands), and ``lambdamart.txt`` where the model is trees."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.recipe = self.path / "recipe.yaml"
         self.model = self.path / "model.safetensors"
+        self.trees = self.path / "lambdamart.txt"
         self.vocabulary = self.path / "vocabulary"
         self.graph = self.path / "graph"
         self.vectors = self.path / "vectors"
@@ -47,8 +50,11 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         self.results = self.path / "results.json"
         self.calibration = self.path / "calibration.json"
+        self.classifier = self.path / "classifier.json"
+        self.refined = self.path / "refined.json"
         self.checkpoints = self.path / "checkpoints"
         self.tensorboard = self.path / "tensorboard"
+        self.tracking = self.path / "tracking"
 
     @classmethod
     def temporary(cls) -> RunFolder:
@@ -74,19 +80,20 @@ class RunFolder:
             raise RunError(
                 f"{path} is not a run: it has no recipe.yaml", f"give the folder named by --out in '{command}'"
             )
-        if not is_whole(run.path, run.model):
+        if not (is_whole(run.path, run.model) or is_whole(run.path, run.trees)):
             raise RunError(f"the run in {path} is not finished", f"continue it with '{command} --resume'")
         run.check()
         return run
 
     def check(self) -> None:
         """Refuse a run with a file that is missing, or that is not what was written."""
-        absent = [] if self.calibration.is_file() else [self.calibration]  # it may be deleted, and fitted again
+        fitted = (self.calibration, self.classifier)  # may be deleted, and fitted again
+        absent = [path for path in fitted if not path.is_file()]
         check_files(self.path, required=self._has_manifest(), but=absent)
 
     def check_inputs(self) -> None:
         """The same of what a training goes on with: it makes the model anew."""
-        check_files(self.path, required=self._has_manifest(), but=[self.model, self.calibration])
+        check_files(self.path, required=self._has_manifest(), but=[self.model, self.calibration, self.classifier])
 
     def _has_manifest(self) -> bool:
         return "format" in self.stored_recipe()

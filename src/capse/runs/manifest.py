@@ -17,7 +17,9 @@ from capse.errors import RunError
 from capse.runs.atomic import write_text
 
 MANIFEST = "manifest.json"
-_RECORDS = {MANIFEST, "metrics.jsonl", "results.json", "checkpoints", "tensorboard"}  # no part of what a run answers
+UNFINISHED = ".forgetting"  # says whom a run is being rewritten without
+# No part of what a run answers.
+_RECORDS = {MANIFEST, UNFINISHED, "metrics.jsonl", "results.json", "checkpoints", "tensorboard", "tracking"}
 _REMEDY = "restore the run from a copy, or train it again"
 
 Entry = dict[str, Any]

@@ -7,14 +7,18 @@ import platform
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from threadpoolctl import threadpool_info
 
 import capse
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "lightgbm", "bm25s")
 
 
 def provenance() -> dict[str, Any]:
@@ -24,13 +28,20 @@ def provenance() -> dict[str, Any]:
         "commit": commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
-        "versions": {
-            "capse": capse.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """What the last digits of a figure may depend on: libraries, and NumPy's BLAS with its kernels for this CPU."""
+    found = {"capse": capse.__version__, "python": platform.python_version(), "torch": torch.__version__}
+    for name in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    of_numpy = [one for one in threadpool_info() if one["user_api"] == "blas" and "numpy" in one["filepath"]]
+    if of_numpy:
+        found["blas"] = " ".join(str(of_numpy[0][key]) for key in ("internal_api", "version", "architecture"))
+    return found
 
 
 def command() -> str:

@@ -60,7 +60,8 @@ def _checksum(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> int:
     checksum = zlib.crc32(json.dumps(metadata, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         checksum = zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode(), checksum)
-        checksum = zlib.crc32(tensor.flatten().view(torch.uint8).numpy().data, checksum)
+        if tensor.numel():
+            checksum = zlib.crc32(tensor.flatten().view(torch.uint8).numpy().data, checksum)
     return checksum
 
 

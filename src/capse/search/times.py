@@ -13,6 +13,7 @@ from capse.errors import DataError
 
 SECOND = 1_000_000  # microseconds
 DAY = 86_400 * SECOND
+EARLIEST = 631_152_000 * SECOND  # 1990-01-01: an earlier time in a log of clicks is a clock's error
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -13,10 +13,13 @@ state         what lives as long as the process, and how a new run takes an old 
 batching      questions of many requests, scored in one call
 problems      every error as problem+json
 guard         who may: keys, scopes, rates
+rates         how often a key may ask, over all workers
 bodies        request bodies of bounded size, time and depth
 observe       JSON logs and Prometheus metrics, without personal data
 protocol      connections that may not be held open by slow clients
 store         events, what is remembered of users, API keys: durable
+head          HEAD wherever there is a GET
+paths         parameters of paths that hold any text
 web           the page's files
 server        the listening socket
 worker        one process that answers, and its signals

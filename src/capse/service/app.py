@@ -11,6 +11,7 @@ from fastapi import FastAPI
 import capse
 from capse.service import problems, web
 from capse.service.endpoints import mount_endpoints
+from capse.service.head import HeadAsGet
 from capse.service.observe import Observe
 from capse.service.settings import ServiceSettings
 from capse.service.state import Service
@@ -49,6 +50,7 @@ def create_app(settings: ServiceSettings, on_start: Callable[[Service], None] | 
     web.install(app)
     problems.install(app)
     service = app.state.service = Service(settings)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(Observe, metrics=service.metrics)
     plain = app.openapi
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, WithJsonSchema
 
 from capse.errors import DataError
-from capse.search.times import parse_time
-from capse.service.limits import MAX_ID, MAX_QUERY, MAX_SECONDS, MAX_TIME
+from capse.search.times import DAY, EARLIEST, SECOND, parse_time
+from capse.service.limits import MAX_DOCUMENT, MAX_ID, MAX_QUERY, MAX_SECONDS, MAX_TEXT
 
 
 def storable(value: str) -> bool:
@@ -33,16 +34,36 @@ def _microseconds(value: object) -> int:
         raise ValueError(str(error)) from error
 
 
+def _believable(moment: int) -> int:
+    """A time that a clock may show: as `capse search ingest` believes them by default."""
+    if moment < EARLIEST:
+        raise ValueError("time before 1990: see that the clock is right, and the unit")
+    if moment > time.time_ns() // 1_000 + DAY:
+        raise ValueError("time in the future: see that the clock is right, and the unit")
+    return moment
+
+
+def _addressable(value: str) -> str:
+    if value in (".", ".."):
+        raise ValueError(f"no address can name a user {value!r}: choose another id")
+    return value
+
+
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(_storable)]
+UserId = Annotated[Id, AfterValidator(_addressable)]
 Session = Annotated[str, Field(max_length=MAX_ID), AfterValidator(_storable)]  # may be empty: the client has none
 Query = Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(_storable)]
+Title = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
+DocumentText = Annotated[str, Field(max_length=MAX_DOCUMENT), AfterValidator(_storable)]
 Dwell = Annotated[float, Field(strict=True, ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-Microseconds = Annotated[int, Field(strict=True, ge=0, le=MAX_TIME)]  # since 1970: as times are stored
+Microseconds = Annotated[int, Field(strict=True), AfterValidator(_believable)]  # since 1970: as times are stored
 Time = Annotated[  # seconds since 1970 or ISO 8601 text, read as microseconds
     int,
-    Field(le=MAX_TIME),
     BeforeValidator(_microseconds),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "format": "date-time"}]}),
+    AfterValidator(_believable),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": EARLIEST // SECOND}, {"type": "string", "format": "date-time"}]}
+    ),
 ]
 
 

@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 
 from capse.service.bodies import BoundedRequest, require_json
 from capse.service.problems import Problem, documented
+from capse.service.rates import Buckets
 from capse.service.settings import is_loopback
 from capse.service.store import SCOPES, Key, Store
 
@@ -62,26 +63,25 @@ class GuardedRoute(APIRoute):
 
 
 class Guard:
-    """Admits requests. ``workers`` share a key's rate among themselves."""
+    """Admits requests. ``rates`` are shared by all workers."""
 
-    def __init__(self, store: Store | None, *, require_keys: bool, workers: int = 1) -> None:
-        self.store, self.require_keys, self.workers = store, require_keys, workers
+    def __init__(self, store: Store | None, *, require_keys: bool, rates: Buckets) -> None:
+        self.store, self.require_keys, self.rates = store, require_keys, rates
         self._known: dict[str, tuple[float, Key]] = {}  # by the key itself: until when, and what is known of it
-        self._buckets: dict[str, Bucket] = {}  # by the key's name
 
     async def admit(self, request: Request, scope: str) -> None:
         """Note the caller's key in ``request.state``, or raise the Problem that keeps them out."""
         request.state.key = None
         given = request.headers.get("authorization")
-        _refuse_other_sites(request)
         if not self.require_keys:
+            _refuse_other_sites(request)
             _require_own_host(request)
             if given is None or self.store is None:
                 return
         key = await self._find(given)
         if scope not in key.scopes:
             raise Problem("forbidden", f"this key's scopes do not include {scope!r}", "use a key that has it")
-        self._spend(key)
+        self.charge(key, 1)
         request.state.key = key
 
     async def _find(self, given: str | None) -> Key:
@@ -103,39 +103,20 @@ class Guard:
             self._known[text] = now + _REMEMBERED, key
         return key
 
-    def _spend(self, key: Key) -> None:
-        if key.per_minute is None:
+    def charge(self, key: Key | None, requests: float) -> None:
+        """Count so many requests against a key's rate; a Problem where it has made too many."""
+        if key is None or key.per_minute is None or requests <= 0:
             return
-        share = max(1.0, key.per_minute / self.workers)
-        bucket = self._buckets.get(key.name)
-        if bucket is None or bucket.most != share:
-            bucket = self._buckets[key.name] = Bucket(share, time.monotonic())
-        wait = bucket.take(time.monotonic())
+        wait = self.rates.take(key.number, key.per_minute, time.monotonic(), requests)
         if wait:
             detail = f"this key may make {key.per_minute:,} requests a minute"
             headers = {"Retry-After": str(math.ceil(wait))}
             raise Problem("too-many-requests", detail, "wait as long as Retry-After says", headers)
 
 
-class Bucket:
-    """A bucket that holds ``most`` tokens and is filled in a minute.
-
-    >>> bucket = Bucket(2, now=0)
-    >>> [bucket.take(0), bucket.take(0), bucket.take(0), bucket.take(30)]
-    [0.0, 0.0, 30.0, 0.0]
-    """
-
-    def __init__(self, most: float, now: float) -> None:
-        self.most, self.tokens, self.at = most, most, now
-
-    def take(self, now: float) -> float:
-        """Take a token; where there is none, the seconds until there is one."""
-        self.tokens = min(self.most, self.tokens + (now - self.at) * self.most / 60)
-        self.at = now
-        if self.tokens < 1:
-            return (1 - self.tokens) * 60 / self.most
-        self.tokens -= 1
-        return 0.0
+def charge(request: Request, size: int, of: int) -> None:
+    """Count a large request as several: as one for every ``of`` things that it asks for, and part of as many."""
+    request.app.state.service.guard.charge(request.state.key, math.ceil(size / of) - 1)
 
 
 def require_user(request: Request, user: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from capse.errors import CapseError, RunError, SettingsError
 from capse.runs.folder import RunFolder
-from capse.search.rankers.sp_lambdamart import DESCRIPTION as TREES
 from capse.service.graph_model import GraphModel
 from capse.service.problems import Problem
 from capse.service.search_model import SearchModel
@@ -31,9 +30,6 @@ class Models:
             kind = "search" if RunFolder(run).vectors.is_dir() else "graph"
             if kind in models:
                 raise SettingsError(f"{run} is a second {kind} run", "serve one graph run, one search run, or both")
-            if (Path(run) / TREES).is_file():
-                remedy = "serve one trained with --method capse, convkb or transe"
-                raise SettingsError(f"{run} is a run of trees, which look at a whole log", remedy)
             version = fingerprint(run)
             models[kind] = SearchModel.load(run, version) if kind == "search" else GraphModel.load(run, version)
         return cls(**models)
@@ -64,7 +60,7 @@ class Models:
 def fingerprint(path: str | Path) -> str:
     """Twelve hexadecimal digits that change when the files of a run do, those aside that only training reads."""
     run = RunFolder.open(path)
-    not_served = {run.checkpoints.name, run.tensorboard.name, run.metrics.name, run.results.name}
+    not_served = {run.checkpoints.name, run.tensorboard.name, run.tracking.name, run.metrics.name, run.results.name}
     digest = hashlib.sha256()
     for file in sorted(run.path.rglob("*")):
         relative = file.relative_to(run.path)

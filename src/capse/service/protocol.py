@@ -20,6 +20,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _timer: asyncio.TimerHandle | None = None
     _received = 0  # bytes of headers that are not complete
+    _parsed = 0  # bytes of those that are: headers that come in one piece with what follows are never incomplete
     _unread: asyncio.TimerHandle | None = None  # while the client does not read
 
     def connection_made(self, transport: Any) -> None:
@@ -37,8 +38,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._received += len(data)
         super().data_received(data)
         if waiting and self._timer is not None and self._received > MAX_HEADERS:
-            detail = f"the headers are larger than {MAX_HEADERS:,} bytes"
-            self._refuse(Problem("headers-too-large", detail, "send fewer or shorter ones"))
+            self._refuse(_too_large())
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -50,15 +50,33 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._parsed = 0
         if self._timer is None:
             self._start_timer()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + len(b": \r\n"))
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(Problem("malformed-request", "the request is not HTTP/1.1", "check the client"))
+        if self._parsed > MAX_HEADERS:
+            self._refuse(_too_large())
+        else:
+            self._refuse(Problem("malformed-request", "the request is not HTTP/1.1", "check the client"))
+
+    def _count(self, size: int) -> None:
+        """An error here ends the parsing, and `send_400_response` is called."""
+        self._parsed += size
+        if self._parsed > MAX_HEADERS:
+            raise ValueError("headers too large")
 
     def _start_timer(self) -> None:
         self._received = 0
@@ -89,3 +107,8 @@ class BoundedProtocol(HttpToolsProtocol):
         head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+
+def _too_large() -> Problem:
+    detail = f"the headers are larger than {MAX_HEADERS:,} bytes"
+    return Problem("headers-too-large", detail, "send fewer or shorter ones")

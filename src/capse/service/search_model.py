@@ -1,26 +1,23 @@
 """A search run in service: lists re-ranked for users, and what is remembered of users kept up to date.
 
-What is stored of a user names the vector space that it was made in. A run with other vectors takes it over: the last
-documents that satisfied the user are learned again, which is nearly all of a profile, as older clicks have faded.
+What is stored of a user are clicks, which go with any run. What all people clicked and were shown is counted in memory,
+by every process for itself: the run's own log first, then the store's journal.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capse.runs.folder import RunFolder
-from capse.search.serving.reranker import RankedDocument, Reranker, ShownDocument
-from capse.search.times import to_seconds
-from capse.search.users.user_state import UserState
+from capse.search.serving.list_scorers import ShownDocument
+from capse.search.serving.reranker import RankedDocument, Reranker
+from capse.search.users.user_state import PastClick, UserState
 from capse.search.vectors.topics import Topics
-from capse.service.store import Event, State
-
-_SPACE = "space"  # the key beside those of a `UserState`
+from capse.service.store import Change, Store
+from capse.service.store.changes import AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -32,71 +29,66 @@ class Interest:
     words: list[str]
 
 
-@dataclass(frozen=True)
 class SearchModel:
     """A search run that has ranked a list. Its methods may be called by several threads."""
 
-    reranker: Reranker
-    version: str
-    space: str
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)  # the re-ranker keeps new documents
+    def __init__(self, reranker: Reranker, version: str) -> None:
+        self.reranker, self.version = reranker, version
+        self._lock = threading.Lock()  # of what is remembered of all people
+        self._read = 0  # the row of the store's journal that it has come to
+        self._begun_at = 0  # the latest row when it began to count: whoever was forgotten before then is not in it
 
     @classmethod
     def load(cls, path: str | Path, version: str) -> SearchModel:
         reranker = Reranker.load(path)
-        digest = hashlib.sha256(f"{reranker.width} {reranker.run.profile.decay}".encode())
-        for file in sorted(RunFolder(path).vectors.rglob("*")):
-            if file.is_file():
-                digest.update(file.read_bytes())
-        model = cls(reranker, version, digest.hexdigest()[:12])
         # Whatever compiles or is kept for later does so before anybody waits.
-        known = reranker.run.space.known.labels[:2]
-        state = reranker.new_user()
-        for label in known:
-            reranker.learn(state, label, "", 0)
-        reranker.rerank("", list(known), state=state, explain=True)
-        return model
+        known = list(reranker.space.known.labels[:2])
+        state = UserState([PastClick(label, "", 0) for label in known])
+        reranker.rerank("", known, state=state, explain=True)
+        return cls(reranker, version)
 
     def rerank(
-        self, stored: State | None, query: str, documents: Sequence[ShownDocument], **about: Any
+        self, state: UserState | None, query: str, documents: Sequence[ShownDocument], **about: Any
     ) -> list[RankedDocument]:
-        """The documents in their new order, for a user of whom ``stored`` is known; for ``about`` see `Reranker`."""
+        """The documents in their new order, for a user of whom ``state`` is known; for ``about`` see `Reranker`."""
+        if self.reranker.everyone is None:
+            return self.reranker.rerank(query, documents, state=state, **about)
         with self._lock:
-            return self.reranker.rerank(query, documents, state=self._state(stored), **about)
+            return self.reranker.rerank(query, documents, state=state, **about)
 
-    def fold(self, stored: State | None, event: Event) -> State | None:
-        """What is stored of a user after an event: a satisfied click is learned, what was merely shown is not."""
-        if event.kind != "click" or event.document is None:
-            return stored
+    def catch_up(self, store: Store) -> None:
+        """Count what anybody clicked and was shown since it was last asked, by the journal that all processes read."""
+        if self.reranker.everyone is None:
+            return
         with self._lock:
-            state = self._state(stored)
-            self.reranker.learn(state, event.document, event.session, to_seconds(event.time))
-        return {_SPACE: self.space, **state.to_mapping()}
+            if not self._read:
+                self._begun_at = store.last_change()
+            while changes := store.changes(self._read):
+                if any(change.step == 0 and change.number > self._begun_at for change in changes):
+                    self.reranker.count_from_the_beginning()
+                    self._read, self._begun_at = 0, store.last_change()
+                    continue
+                for change in changes:
+                    self._count(change)
+                self._read = changes[-1].number
+                if len(changes) < AT_ONCE:
+                    return
 
-    def keep_vectors(self, documents: Sequence[ShownDocument]) -> None:
-        """Keep the vectors of new documents, so that clicks on them can be learned."""
-        with self._lock:
-            for document in documents:
-                self.reranker.vector(document)
+    def _count(self, change: Change) -> None:
+        if change.clicked:
+            self.reranker.count_click(change.documents[0], change.time, change.query, step=change.step)
+        elif change.step:
+            self.reranker.count_shown(change.documents, change.time)
 
-    def interests(self, stored: State | None, most: int = 5) -> list[Interest]:
+    def knows(self, document: str) -> bool:
+        """Whether the run knows a document by its id."""
+        return document in self.reranker.space.known.index
+
+    def interests(self, user: str, state: UserState | None, most: int = 5) -> list[Interest]:
         """The topics that the user's profile is made of; none where vectors are no topics."""
-        topics = self.reranker.run.space.model
-        if not isinstance(topics, Topics) or stored is None:
-            return []
-        with self._lock:
-            vector, known = self._state(stored).profile("", 0, "long")
-        if not known:
+        topics = self.reranker.space.model
+        vector = self.reranker.interests(user, state or UserState())
+        if not isinstance(topics, Topics) or vector is None:
             return []
         strongest = (-vector).argsort(kind="stable")[:most].tolist()
-        return [Interest(topic, float(vector[topic]), topics.top_words(topic, 5)) for topic in strongest]
-
-    def _state(self, stored: State | None) -> UserState:
-        if stored is None:
-            return self.reranker.new_user()
-        if stored.get(_SPACE) == self.space:
-            return UserState.from_mapping(stored)
-        state = self.reranker.new_user()
-        for document in stored["recent"]:
-            self.reranker.learn(state, document["id"], document["session"], to_seconds(document["time"]))
-        return state
+        return [Interest(topic, float(vector[topic]), list(topics.shown_by(topic, 5))) for topic in strongest]

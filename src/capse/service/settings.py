@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from pathlib import Path
 
 from capse.errors import SettingsError
 
@@ -20,6 +21,7 @@ class ServiceSettings:
     require_keys: bool = False  # refuse requests without an API key, on a loopback address too
     log_level: str = "info"  # debug, info, warning or error
     window: float = 0.002  # seconds that a question waits for others to be scored with it
+    rates: Path | None = None  # the file where several workers count requests; the supervisor's
 
     def __post_init__(self) -> None:
         if self.workers < 1:

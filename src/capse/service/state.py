@@ -7,18 +7,24 @@ import logging
 import os
 import signal
 import threading
+import time
 
 from fastapi import Request
 
 from capse.errors import CapseError, SettingsError
+from capse.runs.folder import RunFolder
+from capse.search.rankers.forgetting import forget_in_run, is_begun
 from capse.service.batching import Batcher
 from capse.service.guard import Guard
 from capse.service.loaded_models import Models, without_paths
 from capse.service.observe import Metrics
+from capse.service.rates import Buckets
 from capse.service.settings import ServiceSettings
-from capse.service.store import Event, State, Store
+from capse.service.store import Store
 
 log = logging.getLogger("capse.service")
+
+_LOOKED_AT = 1.0  # seconds that what was found of the database is believed
 
 
 def service_of(request: Request) -> Service:
@@ -33,33 +39,65 @@ class Service:
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.metrics = Metrics()
+        for run in settings.runs:
+            if is_begun(run):
+                forget_in_run(run, lambda user: False)  # ends what was begun
         self.models = Models.load(settings.runs)
         self.metrics.serving(self.models.versions, {})
         self.batcher = Batcher(settings.window, self.metrics.batch)
         self.store = self._open_store()
-        self.guard = Guard(self.store, require_keys=settings.needs_keys, workers=settings.workers)
+        if self.models.search is not None and self.store is not None:
+            self.models.search.catch_up(self.store)
+        self.guard = Guard(self.store, require_keys=settings.needs_keys, rates=Buckets(settings.rates))
+        self.large = asyncio.Semaphore(1)  # held by a large request while it is answered
         self.reload_error = ""  # why the last reload failed
         self._reloading = threading.Lock()
+        self._looked: tuple[float, asyncio.Future[None]] | None = None  # at the database: when, and what was found
 
     def _open_store(self) -> Store | None:
         """The database where one is needed: for users' profiles or for keys."""
         if self.models.search is None and not self.settings.needs_keys:
             return None
-        store = Store.open(self.settings.database, self._fold)
+        store = Store.open(self.settings.database)
         if self.settings.needs_keys and all(key.revoked for key in store.list_keys()):
             store.close()
             remedy = "make one with 'capse key add', or serve on 127.0.0.1 without --require-keys"
             raise SettingsError(f"{store.where} holds no API key", remedy)
         return store
 
-    def _fold(self, state: State | None, event: Event) -> State | None:
-        search = self.models.search
-        return state if search is None else search.fold(state, event)
-
     def require_store(self) -> Store:
         """Where profiles are: there is one wherever a search run is served."""
         assert self.store is not None
         return self.store
+
+    async def check_store(self) -> None:
+        """A StoreError where the database cannot be used; those who ask within a second share one look at it."""
+        if self.store is None:
+            return
+        if self._looked is None or (self._looked[1].done() and time.monotonic() > self._looked[0] + _LOOKED_AT):
+            self._looked = time.monotonic(), asyncio.ensure_future(asyncio.to_thread(self.store.check))
+        await asyncio.shield(self._looked[1])
+
+    async def clean_runs(self) -> bool:
+        """Take whoever was forgotten out of the files of the runs; False where they cannot be rewritten.
+
+        Where somebody was in them the runs are loaded again, in every worker.
+        """
+        try:
+            if await asyncio.to_thread(self._clean_runs):
+                self.reload_soon()
+                self.tell_other_workers()
+            return True
+        except CapseError as error:
+            reason = without_paths(error, self.settings.runs)
+            log.error("a run names somebody who was forgotten", extra={"fields": {"reason": reason}})
+            return False
+
+    def _clean_runs(self) -> int:
+        if self.store is None or self.models.search is None:
+            return 0
+        forgotten = self.store.forgotten()
+        return sum(forget_in_run(run, forgotten) for run in self.settings.runs if RunFolder(run).vectors.is_dir())
 
     async def reload(self) -> bool:
         """Load the runs again beside those in service, and swap them; a damaged one changes nothing.
@@ -67,6 +105,10 @@ class Service:
         Returns whether what is in service is what lies in the folders now. Requests keep the models they began with.
         """
         return await asyncio.to_thread(self._reload)
+
+    def clean_soon(self) -> None:
+        """`clean_runs`, when the service starts: a run from a backup may name who was forgotten since."""
+        self._cleaning = asyncio.ensure_future(self.clean_runs())
 
     def reload_soon(self) -> None:
         """The same from a signal's handler, which cannot wait."""
@@ -82,6 +124,8 @@ class Service:
             before = self.models
             try:
                 models = before.reloaded(self.settings.runs)
+                if models.search is not None and self.store is not None:
+                    models.search.catch_up(self.store)
             except CapseError as error:
                 self.reload_error = without_paths(error, self.settings.runs)
                 self.metrics.reloads.labels("failed").inc()
@@ -96,5 +140,6 @@ class Service:
     def close(self) -> None:
         """Answer what waits, and let go of everything."""
         self.batcher.stop()
+        self.guard.rates.close()
         if self.store is not None:
             self.store.close()

@@ -15,8 +15,10 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.synchronize import Event
+from pathlib import Path
 
 from prometheus_client.multiprocess import mark_process_dead
 
@@ -41,8 +43,11 @@ class Supervisor:
         """Call ``started`` once every worker answers; return when all have stopped."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda number, _: self._signals.put(number))
-        with tempfile.TemporaryDirectory(prefix="capse-metrics-") as folder:
-            os.environ[METRICS_VARIABLE] = folder  # workers write their metrics there; each answers with the sum
+        with tempfile.TemporaryDirectory(prefix="capse-workers-") as folder:
+            metrics = Path(folder, "metrics")
+            metrics.mkdir()
+            os.environ[METRICS_VARIABLE] = str(metrics)  # workers write there; each answers with the sum
+            self._settings = replace(self._settings, rates=Path(folder, "rates"))
             workers = [_Worker(self._settings, self._listening) for _ in range(self._settings.workers)]
             try:
                 self._watch(workers, started)

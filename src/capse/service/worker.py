@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import multiprocessing
+import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import wait
 from multiprocessing.synchronize import Event
 
 import torch
@@ -18,6 +23,8 @@ from capse.service.limits import MAX_CONNECTIONS, SHUTDOWN_SECONDS, THREADS
 from capse.service.observe import configure_logs
 from capse.service.settings import ServiceSettings
 from capse.service.state import Service
+
+log = logging.getLogger("capse.service")
 
 BACKLOG = 2048  # connections that may wait to be accepted
 HELD_BACK = {signal.SIGHUP, signal.SIGINT}  # signals that wait until a worker has loaded its runs
@@ -35,6 +42,7 @@ def answer(settings: ServiceSettings, listening: socket.socket, started: Callabl
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "capse"))
         loop.add_signal_handler(signal.SIGHUP, service.reload_soon)
         sys.setswitchinterval(_SWITCH)
+        service.clean_soon()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
         started()
 
@@ -59,5 +67,15 @@ def answer(settings: ServiceSettings, listening: socket.socket, started: Callabl
 def answer_as_worker(settings: ServiceSettings, listening: socket.socket, ready: Event) -> None:
     """The same in a process that a `Supervisor` started."""
     configure_logs(settings.log_level)
+    threading.Thread(target=_stop_with_parent, name="capse-parent", daemon=True).start()
     torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))  # or they would be in each other's way
     answer(settings, listening, ready.set)
+
+
+def _stop_with_parent() -> None:
+    """End this process when its supervisor is gone, however it ended: an orphan would go on holding the port."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    log.error("the parent process died, so this worker stops")
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -14,10 +13,10 @@ from capse.training.batches import Epoch, Examples, steps_per_epoch
 from capse.training.checkpoints import pack, unpack
 from capse.training.cuda_graphs import graph_step
 from capse.training.objectives import Objective
-from capse.training.optimizers import Optimizer, build_optimizer
+from capse.training.optimizers import Optimizer, build_optimizer, check_training_memory
 from capse.training.settings import Training
 from capse.training.sparse_updates import row_step
-from capse.training.steps import Step
+from capse.training.steps import Step, matmul_precision
 
 
 class Learner(Protocol):
@@ -56,7 +55,9 @@ class GradientLearner:
         self.objective, self.model, self.examples = objective, objective.model, objective.examples
         self.compute: Callable[[Any, torch.Generator], Tensor] = objective  # or a wrapper of it that shares gradients
         self.precision = training.precision
+        check_training_memory(optimizer, self.model)
         self.optimizer = build_optimizer(optimizer, self.model, training.learning_rate)
+        self.paces = {self.optimizer: 1.0}
         self.quick_step = self._quick_step(training, optimizer)
 
     def _quick_step(self, training: Training, settings: Optimizer) -> Step | None:
@@ -65,7 +66,8 @@ class GradientLearner:
             return None
         size, parts = training.batch_size, (self.objective, settings, self.optimizer)
         most_steps = training.epochs * steps_per_epoch(self.examples, size)
-        return row_step(*parts, batch_size=size, most_steps=most_steps) or graph_step(*parts, batch_size=size)
+        by_rows = row_step(*parts, batch_size=size, most_steps=most_steps)
+        return by_rows or graph_step(self.objective, settings, self.paces, batch_size=size)
 
     @property
     def device(self) -> torch.device:
@@ -87,7 +89,7 @@ class GradientLearner:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.optimizer.zero_grad()
-        with _matmul_precision("high" if self.precision == "tf32" else None):
+        with matmul_precision("high" if self.precision == "tf32" else None):
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
                 loss = self.compute(batch, generator)
             loss.backward()
@@ -110,14 +112,3 @@ class GradientLearner:
         unpack({"model": self.model, "optimizer": self.optimizer}, state)
         if self.quick_step is not None:
             self.quick_step.reload()
-
-
-@contextmanager
-def _matmul_precision(precision: str | None) -> Iterator[None]:
-    """Torch's setting for matrix products of float32, for a training step only; None leaves it alone."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision or before)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -50,6 +50,8 @@ class ListObjective(Objective):
         self.model: PersonalModel = model
         self.examples: Tensor = torch.arange(len(lists.users), device=model.device)
         self.lists, self.shown, self.loss = lists, shown, loss
+        if loss.relation_weight:
+            raise SettingsError(f"loss.relation_weight is {loss.relation_weight}", "lists have no relations: choose 0")
         self.function: Any = build_loss(loss)
         if not isinstance(self.function, SampledLoss):
             raise SettingsError(f"loss.name is {loss.name!r}", f"lists take one of {names_of(SampledLoss)}")

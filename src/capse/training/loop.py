@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from capse.errors import RunError
+from capse.errors import DivergenceError
 from capse.training.batches import Epoch, draw_epoch, steps_per_epoch
 from capse.training.checkpoints import Checkpoints, Position
 from capse.training.interrupts import deferred_interrupt
@@ -37,6 +37,11 @@ class StepReport:
     step: int  # finished steps of this epoch
     steps: int  # per epoch
     examples: int  # of this step
+    epochs: int  # that are planned
+
+
+class StopTraining(Exception):
+    """Raised by who is told of a step or an epoch: the training is to end there."""
 
 
 class Trainer:
@@ -97,7 +102,7 @@ class Trainer:
                     self.on_epoch(record)
                 yield record
                 self._checkpoint_if_due()
-        except (KeyboardInterrupt, GeneratorExit):
+        except (KeyboardInterrupt, GeneratorExit, StopTraining):
             self._save()
             raise
         self._save()
@@ -157,7 +162,7 @@ class Trainer:
         if on_cpu or position.step % STEPS_BETWEEN_READS == 0 or position.step == self.steps:
             self._read_losses()
         position.seconds += time.perf_counter() - started
-        self.on_step(StepReport(position.epoch + 1, position.step, self.steps, size))
+        self.on_step(StepReport(position.epoch + 1, position.step, self.steps, size, self.settings.epochs))
         return size
 
     def _learning_rate(self, step: int) -> float:
@@ -206,7 +211,7 @@ class Trainer:
         self._unread.clear()
         for step, value in enumerate(values, first):
             if not math.isfinite(value):
-                raise RunError(
+                raise DivergenceError(
                     f"the loss became {value} in epoch {self.position.epoch + 1}, step {step}",
                     "lower training.learning_rate",
                 )

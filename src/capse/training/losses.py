@@ -48,12 +48,17 @@ class Loss(Section):
     reduction: Literal["sum", "mean"] = "sum"  # over the triples of a batch
     margin: float = 1.0  # γ
     smoothing: float = 0.0  # s: what bce and kl aim at is y (1 − s) + s/E
+    relation_weight: float = 0.0
+    """λ: adds λ times the cross-entropy of a triple's relation among all relations, given head and tail (Chen et al.,
+    AKBC 2021); among those and their inverses where relations are reciprocal."""
 
     def __post_init__(self) -> None:
         self.settings_of(self.name)
         check_choices(self, "loss")
         if not 0 <= self.smoothing < 1:
             raise SettingsError(f"loss.smoothing is {self.smoothing}", "choose a share from 0 up to, but not, 1")
+        if self.relation_weight < 0:
+            raise SettingsError(f"loss.relation_weight is {self.relation_weight}", "choose 0 or more")
 
     @classmethod
     def settings_of(cls, name: object = "softplus") -> type[Loss]:

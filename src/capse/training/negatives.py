@@ -31,17 +31,33 @@ class Negatives(Section):
 
     sampler: Literal["bernoulli", "uniform", "shared", "all"] = "bernoulli"  # all goes with softmax, bce and kl
     count: int = 1  # how many; means nothing to all
+    filtered: bool = True  # never a training triple; false, for bernoulli and uniform: whatever is drawn
+    one_side: bool = False  # with bernoulli and uniform: the same side in all corrupted versions of a triple
 
     def __post_init__(self) -> None:
         if self.count < 1:
             raise SettingsError(f"negatives.count is {self.count}", "draw 1 negative or more")
+        if self.sampler in ("shared", "all"):
+            for key, usual in (("filtered", True), ("one_side", False)):
+                if getattr(self, key) != usual:
+                    chosen = f"negatives.{key} is {getattr(self, key)} with negatives.sampler={self.sampler}"
+                    raise SettingsError(chosen, "leave it out, or choose the sampler bernoulli or uniform")
 
 
 class Corruptor:
     """Draws corrupted triples on the device of the batch it is given."""
 
-    def __init__(self, index: TripleIndex, head_chance: Tensor, device: torch.device) -> None:
+    def __init__(
+        self,
+        index: TripleIndex,
+        head_chance: Tensor,
+        device: torch.device,
+        *,
+        filtered: bool = True,
+        one_side: bool = False,
+    ) -> None:
         """``head_chance`` (R,) is the probability of replacing the head."""
+        self.filtered, self.one_side = filtered, one_side
         self.index = index
         self.entities = index.entities
         self.relations = index.relations
@@ -51,11 +67,28 @@ class Corruptor:
     def corrupt(self, batch: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Heads and tails (B, count) of corrupted versions of the triples in ``batch`` (B, 3)."""
         heads, relations, tails = (column.repeat_interleave(count) for column in batch.unbind(1))
-        original_heads, original_tails = heads, tails
-        replace_head = torch.rand(len(heads), device=batch.device, generator=generator) < self.head_chance[relations]
+        replace_head = self._sides(batch[:, RELATION], count, generator)
         drawn = self._draw(len(heads), generator)
-        heads = torch.where(replace_head, drawn, heads)
-        tails = torch.where(replace_head, tails, drawn)
+        found = torch.where(replace_head, drawn, heads), torch.where(replace_head, tails, drawn)
+        if self.filtered:
+            self._redraw_known(found, (heads, relations, tails), replace_head, generator)
+        return found[0].view(-1, count), found[1].view(-1, count)
+
+    def _sides(self, relations: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """(B · count,): whether the head is replaced, for relations (B,)."""
+        each = relations if self.one_side else relations.repeat_interleave(count)
+        replaced = torch.rand(len(each), device=each.device, generator=generator) < self.head_chance[each]
+        return replaced.repeat_interleave(count) if self.one_side else replaced
+
+    def _redraw_known(
+        self,
+        found: tuple[Tensor, Tensor],
+        originals: tuple[Tensor, Tensor, Tensor],
+        replace_head: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        """Replace those among the corrupted heads and tails ``found`` that make a known triple, in place."""
+        (heads, tails), (original_heads, relations, original_tails) = found, originals
         bad = self.known(heads, relations, tails).nonzero().squeeze(1)
         for _ in range(_ROUNDS):
             if not len(bad):
@@ -69,7 +102,6 @@ class Corruptor:
             heads[i], tails[i] = self._unknown(
                 int(original_heads[i]), int(relations[i]), int(original_tails[i]), first, generator
             )
-        return heads.view(-1, count), tails.view(-1, count)
 
     def known(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Which triples, of any shapes that broadcast, are known."""

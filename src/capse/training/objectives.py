@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from capse.errors import SettingsError
 from capse.models import Model, TripleModel
@@ -53,15 +54,22 @@ def build_objective(
             return AllEntitiesObjective(model, triples, loss, regularizer)
         fit = f"{names_of(EntityLoss)}, {names_of(AnswersLoss)}"
         raise SettingsError(f"loss.name is {loss.name!r} with negatives.sampler=all", f"choose one of {fit}")
-    if negatives.sampler == "shared":
-        chances = torch.full((relations,), 0.5)
-    else:
-        chances = head_chances(triples, relations, negatives.sampler)
-    if model.reciprocal:
-        chances.zero_()  # heads are tails of the inverse triples, which are examples too
-    corruptor = Corruptor(index, chances, model.device)
+    corruptor = build_corruptor(model, index, triples, negatives, one_side=negatives.one_side)
     kind = SharedObjective if negatives.sampler == "shared" else CorruptionObjective
     return kind(model, triples, corruptor, negatives.count, loss, regularizer)
+
+
+def build_corruptor(
+    model: TripleModel, index: TripleIndex, triples: Triples, negatives: Negatives, *, one_side: bool
+) -> Corruptor:
+    """What draws the sampled negatives of training triples (n, 3), of a reciprocal model inverse ones included."""
+    if model.reciprocal:
+        chances = torch.zeros(index.relations)  # heads are tails of the inverse triples, which are examples too
+    elif negatives.sampler in ("bernoulli", "uniform"):
+        chances = head_chances(triples, index.relations, negatives.sampler)
+    else:
+        chances = torch.full((index.relations,), 0.5)
+    return Corruptor(index, chances, model.device, filtered=negatives.filtered, one_side=one_side)
 
 
 def with_inverses(triples: Triples, relations: int) -> Triples:
@@ -71,7 +79,9 @@ def with_inverses(triples: Triples, relations: int) -> Triples:
     return np.concatenate([triples, inverse])
 
 
-class _TripleObjective(Objective):
+class TripleObjective(Objective):
+    """A loss over triples, or questions made of them, with what the settings add to it."""
+
     def __init__(self, model: TripleModel, examples: Triples, loss: Loss, regularizer: Regularizer) -> None:
         super().__init__()
         self.model: TripleModel = model
@@ -80,12 +90,24 @@ class _TripleObjective(Objective):
         self.regularizer = regularizer
         self.examples: Tensor = torch.from_numpy(np.ascontiguousarray(examples)).long().to(model.device)
 
-    def _total(self, loss: Tensor, triples: Tensor) -> Tensor:
+    def total(self, loss: Tensor, triples: Tensor) -> Tensor:
+        """The loss of true triples with their relations' and penalties."""
+        return self._penalised(loss + self._relation_loss(triples) if self.loss.relation_weight else loss, triples)
+
+    def _penalised(self, loss: Tensor, triples: Tensor) -> Tensor:
         extra = penalty(self.regularizer, self.model, triples)
         return loss if extra is None else loss + extra
 
+    def _relation_loss(self, triples: Tensor) -> Tensor:
+        """λ times −log of the relation's share of Σ_r exp f(h, r, t), for triples (B, 3)."""
+        heads, relations, tails = triples.unbind(1)
+        scores = self.model.score_relations(heads, tails, inverses=True)
+        terms = F.cross_entropy(scores, relations, reduction="none")
+        total: Tensor = self.function.reduce(terms)
+        return self.loss.relation_weight * total
 
-class CorruptionObjective(_TripleObjective):
+
+class CorruptionObjective(TripleObjective):
     """Each true triple against corrupted versions of itself."""
 
     def __init__(
@@ -112,11 +134,32 @@ class CorruptionObjective(_TripleObjective):
 
     def loss_of(self, scores: Tensor, batch: Tensor) -> Tensor:
         """The loss of scores (B, 1 + count), the true triple's first."""
-        return self._total(self._against(scores[:, 0], scores[:, 1:]), batch)
+        return self.total(self._against(scores[:, 0], scores[:, 1:]), batch)
 
     def _against(self, positive: Tensor, negative: Tensor) -> Tensor:
         loss: Tensor = self.function.reduce(self.function.of_sampled(positive, negative))
         return loss
+
+    @property
+    def models(self) -> tuple[TripleModel, ...]:
+        return (self.model,)
+
+    @property
+    def triples_each(self) -> int:
+        return 1 + self.count
+
+    def rows(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+        """Heads, relation and tails side by side, (B, (1 + count) + 1 + (1 + count)), the true ones first."""
+        heads, relations, tails = self.versions(batch, generator)
+        return torch.cat([heads, relations.unsqueeze(1), tails], 1)
+
+    def losses(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of such rows, which is what is lowered too."""
+        each = self.triples_each
+        heads, relations, tails = rows.split([each, 1, each], dim=1)
+        scores = self.model.score_triples(heads, relations, tails)
+        loss = self.loss_of(scores, torch.cat([heads[:, :1], relations, tails[:, :1]], 1))
+        return loss, loss
 
     def versions(self, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Heads (B, 1 + count), relations (B,) and tails (B, 1 + count), the true triple first."""
@@ -143,10 +186,10 @@ class SharedObjective(CorruptionObjective):
             wrong_heads = self.model.score_heads(relations, tails, drawn)
             known = self.corruptor.known_heads(relations, tails, drawn)
             loss = (loss + self._against(positive, wrong_heads.masked_fill(known, -torch.inf))) / 2
-        return self._total(loss, batch)
+        return self.total(loss, batch)
 
 
-class AllEntitiesObjective(_TripleObjective):
+class AllEntitiesObjective(TripleObjective):
     """The true tail, and the true head, among all entities."""
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
@@ -154,14 +197,14 @@ class AllEntitiesObjective(_TripleObjective):
         loss = self._among(self.model.score_tails(heads, relations), tails)
         if not self.model.reciprocal:
             loss = (loss + self._among(self.model.score_heads(relations, tails), heads)) / 2
-        return self._total(loss, batch)
+        return self.total(loss, batch)
 
     def _among(self, scores: Tensor, answers: Tensor) -> Tensor:
         loss: Tensor = self.function.reduce(self.function.of_entities(scores, answers))
         return loss
 
 
-class AnswersObjective(_TripleObjective):
+class AnswersObjective(TripleObjective):
     """All answers of each distinct question among all entities (Dettmers et al., AAAI 2018, with binary cross-entropy).
 
     An example is a question (entity, relation, direction): direction 0 asks for tails, 1 for heads. All answers lie on
@@ -200,10 +243,19 @@ class AnswersObjective(_TripleObjective):
             parts.append(self.model.score_tails(ask_tails[:, 0], ask_tails[:, 1]))
         if len(ask_heads):
             parts.append(self.model.score_heads(ask_heads[:, 1], ask_heads[:, 0]))
-        terms = self.function.of_answers(torch.cat(parts), self._answered(numbers, total))
-        loss = self.function.reduce(terms)
-        question_vectors = torch.stack([batch[:, 0], batch[:, 1], batch[:, 0]], dim=1)
-        return self._total(loss, question_vectors)
+        answered = self._answered(numbers, total)
+        loss = self.function.reduce(self.function.of_answers(torch.cat(parts), answered))
+        if self.loss.relation_weight:
+            loss = loss + self._relation_loss(self._triples(questions, answered))
+        return self._penalised(loss, torch.stack([batch[:, 0], batch[:, 1], batch[:, 0]], dim=1))
+
+    @staticmethod
+    def _triples(questions: Tensor, answered: Answered) -> Tensor:
+        """The triples (n, 3) that questions (B, 3) and their answers are."""
+        entities, relations, direction = questions[answered.rows].unbind(1)
+        asks_tail = direction == 0
+        heads, tails = (torch.where(chosen, entities, answered.entities) for chosen in (asks_tail, ~asks_tail))
+        return torch.stack([heads, relations, tails], dim=1)
 
     def _key(self, questions: Tensor) -> Tensor:
         """One number per question."""

@@ -10,6 +10,7 @@ import torch
 
 from capse.errors import SettingsError
 from capse.models import Model
+from capse.runs.memory import check_memory
 from capse.runs.settings import Section
 
 
@@ -44,6 +45,15 @@ def build_optimizer(settings: Optimizer, model: Model, learning_rate: float) -> 
     fused = settings.name != "adagrad" or model.device.type == "cpu"  # torch has no fused Adagrad on a GPU
     optimizer: torch.optim.Optimizer = kinds[settings.name](groups, lr=learning_rate, fused=fused)
     return optimizer
+
+
+def check_training_memory(settings: Optimizer, model: Model) -> None:
+    """Refuse a training on a CPU that has no room for gradients, what the optimiser keeps of them, and a checkpoint."""
+    kept = {"adam": 2, "adamw": 2, "adagrad": 1, "sgd": 0}[settings.name]
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    if model.device.type == "cpu":
+        remedy = "lower model.dim, or set optimizer.name=sgd, which keeps nothing"
+        check_memory(f"training {numbers:,} numbers with {settings.name}", 4 * 2 * (1 + kept) * numbers, remedy)
 
 
 def learning_rate_at(settings: Optimizer, learning_rate: float, progress: float) -> float:

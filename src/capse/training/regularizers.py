@@ -15,6 +15,7 @@ from torch import Tensor
 
 from capse.errors import SettingsError
 from capse.models import TripleModel
+from capse.models.bilinear import BilinearScorer
 from capse.registry import Registry
 from capse.runs.settings import Section
 
@@ -26,6 +27,7 @@ REGULARIZERS: Registry[Penalty] = Registry(
     {
         "n3": "capse.training.regularizers:n3",
         "l2": "capse.training.regularizers:l2",
+        "dura": "capse.training.regularizers:dura",
         "weights": "capse.training.regularizers:weights",
     },
 )
@@ -33,10 +35,11 @@ REGULARIZERS: Registry[Penalty] = Registry(
 
 @dataclass(frozen=True)
 class Regularizer(Section):
-    """Strengths; 0 leaves a penalty out. n3 and l2 are means over the batch's triples, weights is a plain sum."""
+    """Strengths; 0 leaves a penalty out. n3, l2 and dura are means over the batch's triples, weights is a plain sum."""
 
     n3: float = 0.0  # Σ |x|³ over the batch's vectors (Lacroix et al., ICML 2018)
     l2: float = 0.0  # Σ x² over the batch's vectors
+    dura: float = 0.0  # ½(‖h‖² + ‖t‖²) + 1½(‖h∘r‖² + ‖t∘r̄‖²) of a product score (Zhang et al., NeurIPS 2020)
     weights: float = 0.0  # ½ Σ w² over the scorer's own weights; of ConvKB's over w alone, so that it is its paper's λ
 
     def __post_init__(self) -> None:
@@ -74,6 +77,18 @@ def n3(model: TripleModel, batch: Tensor) -> Tensor:
 
 def l2(model: TripleModel, batch: Tensor) -> Tensor:
     return torch.stack([v.square().sum() for v in _vectors(model, batch)]).sum() / len(batch)
+
+
+def dura(model: TripleModel, batch: Tensor) -> Tensor:
+    scorer = model.scorer
+    if not isinstance(scorer, BilinearScorer):
+        raise SettingsError(
+            "regularizer.dura is about a product of head and relation", "use distmult or complex, or n3"
+        )
+    h, r, t = _vectors(model, batch)
+    entities = h.square().sum() + t.square().sum()
+    products = scorer.product(h, r).square().sum() + scorer.product(t, scorer.inverse(r)).square().sum()
+    return (entities / 2 + 1.5 * products) / len(batch)
 
 
 def weights(model: TripleModel, batch: Tensor) -> Tensor:

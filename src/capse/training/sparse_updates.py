@@ -33,6 +33,8 @@ def row_step(
     """The step that is fit for an objective and an optimiser, in a training of ``most_steps``; None if none is."""
     if type(objective) is not CorruptionObjective or not fused.is_usable(objective.model.entities):
         return None
+    if objective.loss.relation_weight or objective.model.loops is not None:  # neither knows these terms
+        return None
     if settings == Optimizer(name="sgd", schedule=settings.schedule):
         return _MarginStep(objective) if _MarginStep.is_fit(objective) else None
     if settings == Optimizer(name="adam", schedule=settings.schedule):
@@ -48,7 +50,8 @@ class _MarginStep:
     def is_fit(objective: CorruptionObjective) -> bool:
         scorer = objective.model.scorer
         plain = objective.loss.name == "margin" and not any(objective.regularizer.strengths.values())
-        return plain and type(scorer) is TransEScorer and scorer.norm == 1
+        known = type(scorer) is TransEScorer and scorer.norm == 1 and scorer.bounded == "entities"
+        return plain and known
 
     def __init__(self, objective: CorruptionObjective) -> None:
         self.objective = objective

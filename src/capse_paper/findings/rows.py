@@ -2,7 +2,9 @@
 
 Every row has ``model``, ``dataset``, ``settings``, ``recipe``, ``start`` and ``beside`` (the experiments that it starts
 from), ``paper``, ``ours`` and ``runs``; what else it has says which cell it is. ``paper`` is what the paper prints for
-that model and data set, whichever settings the row has.
+that model and data set, whichever settings the row has. A row that is compared triple by triple with the run that it
+started from has ``paired``, by seed, and one whose negatives another run chose ``adversary``, the experiment;
+one that refines another's runs has ``refines``.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from capse.graph.statistics import CATEGORIES, describe
 from capse_paper.findings import paper
 from capse_paper.findings.search_rows import figure4, table4
 from capse_paper.plans.graphs import FB15K237, ITERATIONS, WN18RR, Experiment, Plan, Settings, find, needed
-from capse_paper.recorded.runs import Record, Results, Table, of_groups, of_test_set, of_validation, ours
+from capse_paper.recorded.runs import Record, Results, Table, of_groups, of_released, of_test_set, of_validation, ours
 
 Row = dict[str, Any]
 Pick = Callable[[Record], Table | None]
@@ -37,13 +39,19 @@ def table1() -> list[Row]:
 
 
 def table2(results: Results, plan: Plan) -> list[Row]:
-    """Every row of the paper, and those of ours that it does not have; test set, both sides."""
+    """Every row of the paper, what belongs beside it, and rows of ours that it does not have; test set, both sides."""
     rows = []
     for dataset in paper.DATASETS:
         for model, printed in paper.RESULTS.items():
-            rows += [
-                _row(results, experiment, printed[dataset], of_test_set) for experiment in find(plan, model, dataset)
-            ] or [_nothing(model, dataset, printed[dataset])]
+            beside = paper.BESIDE.get(model, {})
+            shown = {model: printed} | {name: figures for name, figures in beside.items() if dataset in figures}
+            for name, figures in shown.items():
+                experiments = find(plan, name, dataset)
+                rows += [_row(results, each, figures[dataset], of_test_set) for each in experiments] or [
+                    _nothing(name, dataset, figures[dataset])
+                ]
+                if name == "M3GM":
+                    rows += [_as_released(results, experiment) for experiment in experiments]
     others = [experiment for experiment in needed(plan, "table2") if experiment.dataset not in paper.DATASETS]
     return rows + [_row(results, experiment, {}, of_test_set) for experiment in others]
 
@@ -113,7 +121,17 @@ def _compared(plan: Plan, dataset: str) -> list[Experiment]:
 def _row(results: Results, experiment: Experiment, printed: Mapping[str, Any], pick: Pick, **where: Any) -> Row:
     found, runs = ours(results.records(experiment), pick)
     who = {key: getattr(experiment, key) for key in ("model", "dataset", "settings", "recipe", "start", "beside")}
-    return {**who, **where, "paper": dict(printed), "ours": found, "runs": runs}
+    paired = {str(record.seed): record.comparison for record in results.records(experiment) if record.comparison}
+    more: Row = {"adversary": experiment.adversary} if experiment.adversary else {}
+    more |= {"refines": experiment.refines} if experiment.refines else {}
+    more |= {"paired": paired} if experiment.against else {}
+    return {**who, **where, "paper": dict(printed), "ours": found, "runs": runs, **more}
+
+
+def _as_released(results: Results, experiment: Experiment) -> Row:
+    """The same runs with the candidates of the released evaluation, under a name of its own."""
+    row = _row(results, experiment, {}, of_released)
+    return {**row, "model": "M3GM, released protocol", "paper": dict.fromkeys(("mr", "mrr", "hits@10"))}
 
 
 def _nothing(model: str, dataset: str, printed: Mapping[str, Any], **where: Any) -> Row:

@@ -51,6 +51,15 @@ def _capse(settings: Settings) -> list[Target]:
     ]
 
 
+def _kbgan(settings: Settings) -> list[Target]:
+    return [
+        Target("KBGAN", WN18RR, settings, {"mrr": 0.213, "hits@10": 0.481}),
+        Target("KBGAN", FB15K237, settings, {"mrr": 0.278, "hits@10": 0.458}),
+    ]
+
+
+_M3GM: tuple[Settings, ...] = ("paper", "own")
+
 TARGETS = (
     Target("TransE", WN18RR, "paper", {"mr": 743, "mrr": 0.245, "hits@10": 0.560}),
     Target("TransE", FB15K237, "paper", {"mr": 347, "mrr": 0.294, "hits@10": 0.465}),
@@ -59,6 +68,9 @@ TARGETS = (
     *_convkb("released"),
     *_capse("paper"),
     *_capse("released"),
+    *_kbgan("paper"),
+    *_kbgan("own"),
+    *(Target("M3GM", WN18RR, form, {"mr": 1864, "mrr": 0.311, "hits@10": 0.533}) for form in _M3GM),
     *_same("CapsE", "own", 0.45, 0.30),
     *_same("DISTMULT", "own", 0.452, 0.343),
     *_same("ComplEx", "own", 0.475, 0.348),

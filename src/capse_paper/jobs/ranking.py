@@ -157,7 +157,7 @@ def vectors_of(name: str, settings: VectorSettings) -> VectorSpace:
 def _capse(name: str, seed: int) -> CrossFitted:
     """Trained once for all blends."""
     recipe = SearchRecipe.resolve(model="capse")
-    return cross_fit(find_log(name), partial(train_ranker, recipe=recipe, seed=seed, unknown="model"))
+    return cross_fit(find_log(name), partial(train_ranker, recipe=recipe, seed=seed, ranks="model"))
 
 
 def train(log: SearchLog, recipe: SearchRecipe, space: VectorSpace) -> tuple[SearchRun, list[dict[str, Any]]]:

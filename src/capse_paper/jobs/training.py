@@ -17,9 +17,13 @@ from capse.errors import RunError, SettingsError
 from capse.experiments.engine import Listener
 from capse.experiments.fit import fit
 from capse.experiments.recipe import Recipe
+from capse.experiments.refine_recipe import RefineRecipe, refine_recipe
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.runs.atomic import storage_errors, write_json
 from capse.runs.folder import RunFolder
-from capse_paper.plans.graphs import Experiment, Plan, with_starts
+from capse_paper.jobs.refining import make_refined
+from capse_paper.plans.graphs import Experiment, Plan, named, with_starts
+from capse_paper.recorded.comparisons import write_comparison
 from capse_paper.recorded.runs import EVALUATION
 
 
@@ -34,15 +38,27 @@ class Job:
 
     experiment: Experiment
     seed: int
-    recipe: Recipe
+    recipe: Recipe | RefineRecipe
     folder: Path
+    against: Path | None = None  # the run that it is compared with
+    refined: Path | None = None  # the run that is refined
 
     def run(self, listener: Listener | None = None) -> None:
         """Train and evaluate, unless another process does, or did since the job was made."""
         with _at_work(self.folder):
             if not (self.folder / EVALUATION).is_file():
-                predictor = fit(self.experiment.dataset, self.recipe, out=self.folder, resume=True, listener=listener)
-                write_json(self.folder / EVALUATION, predictor.evaluate("test").to_json())
+                result = self._made(listener).evaluate("test")
+                if self.against is not None:
+                    name = f"{self.experiment.against}/{self.against.name}"
+                    other = LinkPredictor.load(self.against, self.recipe.training.device)
+                    write_comparison(self.folder, result, name, other.evaluate("test", breakdowns=False))
+                write_json(self.folder / EVALUATION, result.to_json())
+
+    def _made(self, listener: Listener | None) -> LinkPredictor:
+        if isinstance(self.recipe, Recipe):
+            return fit(self.experiment.dataset, self.recipe, out=self.folder, resume=True, listener=listener)
+        assert self.refined is not None
+        return make_refined(self.refined, self.recipe, self.folder, listener)
 
 
 def missing_jobs(
@@ -55,12 +71,19 @@ def missing_jobs(
             folder = seed_folder(out, experiment.name, seed)
             if not (folder / EVALUATION).is_file():
                 _check_start(experiment, seed, out)
-                jobs.append(Job(experiment, seed, _recipe(experiment, seed, out), folder))
+                against, refined = (
+                    seed_folder(out, name, seed) if name else None for name in (experiment.against, experiment.refines)
+                )
+                recipe = _recipe(plan, experiment, seed, out)
+                jobs.append(Job(experiment, seed, recipe, folder, against, refined))
     return jobs
 
 
-def _recipe(experiment: Experiment, seed: int, out: str | Path) -> Recipe:
+def _recipe(plan: Plan, experiment: Experiment, seed: int, out: str | Path) -> Recipe | RefineRecipe:
     changes = [*experiment.overrides, f"training.seed={seed}"]
+    if experiment.refines:
+        base = _recipe(plan, named(plan, experiment.refines), seed, out).to_mapping()
+        return refine_recipe(base, experiment.recipe, overrides=changes)
     values = Recipe.resolve(experiment.recipe, data=experiment.dataset, overrides=changes).to_mapping()
     paths = {setting: _data_file(experiment, file) for setting, file in experiment.files}
     paths |= {setting: seed_folder(out, name, seed) for setting, name in experiment.starts.items()}
@@ -82,7 +105,7 @@ def _data_file(experiment: Experiment, file: str) -> Path:
 
 def _check_start(experiment: Experiment, seed: int, out: str | Path) -> None:
     """Results that are kept without weights cannot be started from; a second training would not be what they show."""
-    for name in experiment.starts.values():
+    for name in experiment.needs:
         folder = seed_folder(out, name, seed)
         if (folder / EVALUATION).is_file() and not RunFolder(folder).model.is_file():
             raise RunError(

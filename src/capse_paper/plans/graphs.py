@@ -6,47 +6,21 @@ Runs of an experiment lie in ``<results>/runs/<name>/seed-<n>``. ``PLAN`` is wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from capse.errors import SettingsError, UnknownNameError
+from capse_paper.plans.experiment import FB15K237 as FB15K237
+from capse_paper.plans.experiment import WN18RR as WN18RR
+from capse_paper.plans.experiment import WORDS
+from capse_paper.plans.experiment import Experiment as Experiment
+from capse_paper.plans.experiment import Settings as Settings
+from capse_paper.plans.refinements import REFINEMENTS
 
-Settings = Literal["paper", "released", "own"]
-WN18RR, FB15K237 = "wn18rr", "fb15k-237"
 ITERATIONS = (1, 3, 5, 7)  # the routing iterations m of Table 3
 PARTS = ("table1", "table2", "table3", "table4", "figure2", "figure3", "figure4", "claims", "all")
 OF_SEARCH = ("table4", "figure4")  # made of records of rankers, not of these runs
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """One row of settings, trained once per seed."""
-
-    name: str  # of the folder of its runs
-    model: str  # as the paper writes it
-    dataset: str
-    settings: Settings  # the paper's, its authors' program's, or our own
-    recipe: str  # a shipped recipe or a YAML file
-    overrides: tuple[str, ...] = ()  # as after --set
-    start: str | None = None  # the experiment whose run of the same seed the embeddings start from
-    beside: str | None = None  # a second one, for the dimensions after those of the first
-    files: tuple[tuple[str, str], ...] = ()  # settings that name a file, and the file below $CAPSE_DATA
-    seeds: tuple[int, ...] = (0, 1, 2)
-    routing: int | None = None  # m, for the runs of Table 3
-
-    @property
-    def starts(self) -> dict[str, str]:
-        """The settings that name a run to start from, and the experiment that it is of."""
-        named = {"start.run": self.start, "start.beside": self.beside}
-        return {setting: name for setting, name in named.items() if name}
-
-
 Plan = Sequence[Experiment]
-
-_WORDS = (
-    ("start.words", "glove/glove.6B.100d.wordnet-subset.txt.gz"),
-    ("start.names", "wn18rr/entities.tsv.gz"),
-)
 
 
 def _on_both(
@@ -81,19 +55,54 @@ def _routed(name: str, settings: Settings, m: int, *overrides: str) -> Experimen
     )
 
 
+def _kbgan(model: str, data: str) -> list[Experiment]:
+    """What is kept and what generates, each alone, then one against the other; and another TransE against it."""
+    alone, generator = f"kbgan-{model.lower()}-{data}", f"kbgan-distmult-{data}"
+    return [
+        Experiment(alone, f"{model} before KBGAN", data, "paper", alone),
+        Experiment(generator, "KBGAN's generator", data, "paper", generator),
+        Experiment(
+            f"kbgan-{data}", "KBGAN", data, "paper", f"kbgan-{data}", start=alone, adversary=generator, against=alone
+        ),
+        Experiment(
+            f"kbgan-own-{data}",
+            "KBGAN",
+            data,
+            "own",
+            f"kbgan-own-{data}",
+            start=f"transe-own-{data}",
+            adversary=generator,
+            against=f"transe-own-{data}",
+        ),
+    ]
+
+
 PLAN: Plan = (
     *_on_both("distmult", "DISTMULT", "own", "distmult-{}"),
     Experiment("complex-wn18rr", "ComplEx", WN18RR, "own", "complex-wn18rr"),
     Experiment("complex-fb15k-237", "ComplEx", FB15K237, "own", "complex"),
     *_on_both("conve", "ConvE", "own", "conve-{}"),
-    Experiment("transe-wn18rr", "TransE", WN18RR, "paper", "transe-wn18rr", files=_WORDS),
+    *_kbgan("TransE", WN18RR),
+    *_kbgan("TransD", FB15K237),
+    Experiment("transe-wn18rr", "TransE", WN18RR, "paper", "transe-wn18rr", files=WORDS),
     Experiment("transe-fb15k-237", "TransE", FB15K237, "paper", "transe-fb15k-237"),
-    Experiment("transe-own-fb15k-237", "TransE", FB15K237, "own", "transe-own-fb15k-237"),
+    *_on_both("transe-own", "TransE", "own", "transe-own-{}"),
     *_on_both("convkb", "ConvKB", "paper", "convkb-{}", start="transe-{}"),
     *_on_both("convkb-released", "ConvKB", "released", "convkb-released-{}", start="transe-{}"),
     *_on_both("capse", "CapsE", "paper", "capse-{}", start="transe-{}"),
     *_on_both("capse-released", "CapsE", "released", "capse-released-{}", start="transe-{}"),
     *_on_both("capse-own", "CapsE", "own", "capse-own-{}", start="distmult-{}", beside="transe-{}"),
+    Experiment(
+        "complex-capse-wn18rr",
+        "Capsules from ComplEx",
+        WN18RR,
+        "own",
+        "complex-capse-wn18rr",
+        start="complex-wn18rr",
+        beside="transe-wn18rr",
+        against="complex-wn18rr",
+    ),
+    *REFINEMENTS,
     *(_routed("capse", "paper", m) for m in ITERATIONS),
     *(_routed("capse-released", "released", m, "training.epochs=50") for m in ITERATIONS),
 )
@@ -168,6 +177,6 @@ def with_starts(plan: Plan, chosen: Iterable[Experiment]) -> list[Experiment]:
     """
     ordered: dict[str, Experiment] = {}
     for experiment in chosen:
-        before = with_starts(plan, [named(plan, start) for start in experiment.starts.values()])
+        before = with_starts(plan, [named(plan, start) for start in experiment.needs])
         ordered |= {each.name: each for each in (*before, experiment)}
     return list(ordered.values())

@@ -56,6 +56,18 @@ def check_evaluation(path: Path, evaluation: Any) -> None:
             _numbers(path, evaluation, keys)
 
 
+def check_released(path: Path, evaluation: Any) -> None:
+    """The same for those with the candidates of M3GM's released evaluation."""
+    _numbers(path, evaluation, [["triples"], ["dropped"], *_table("metrics", "both")])
+
+
+def check_comparison(path: Path, comparison: Any) -> None:
+    """The same for a paired test."""
+    _numbers(path, comparison, [[key] for key in ("difference", "low", "high", "p_value")])
+    if not isinstance(_find(path, comparison, ["against"]), str):
+        raise _wrong(path, ["against"])
+
+
 def _table(*place: str) -> list[list[str]]:
     return [[*place, policy, metric] for policy in POLICIES for metric in METRICS]
 

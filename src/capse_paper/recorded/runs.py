@@ -12,14 +12,17 @@ from typing import Any
 
 from capse.errors import RunError
 from capse.experiments.recipe import Recipe
+from capse.experiments.refine_recipe import refine_recipe
 from capse.runs.folder import RunFolder
 from capse_paper.plans.graphs import Experiment
 from capse_paper.recorded import checks
+from capse_paper.recorded.comparisons import COMPARISON
 
 EVALUATION = "evaluation.json"  # what a finished run has on its test set
+RELEASED = "released.json"  # what a refined one has there with the candidates of M3GM's released evaluation
 Table = Mapping[str, Mapping[str, float]]  # policy -> metric -> value
 Ours = dict[str, dict[str, dict[str, Any]]]  # policy -> metric -> mean, std and seeds
-_STARTS = ("start.run", "start.beside")
+_STARTS = ("start.run", "start.beside", "adversary.run")
 _MAY_DIFFER = {"data", *_STARTS, "start.words", "start.names", "training.seed", "training.device"}
 
 
@@ -33,6 +36,8 @@ class Record:
     results: dict[str, Any]
     history: list[dict[str, Any]]
     evaluation: dict[str, Any] | None  # on the test set
+    released: dict[str, Any] | None  # the same with the candidates of M3GM's released evaluation
+    comparison: dict[str, Any] | None  # with the run that the plan names, triple by triple
 
 
 class Results:
@@ -55,7 +60,8 @@ class Results:
 
     def _record(self, experiment: Experiment, folder: Path) -> Record:
         run = RunFolder(folder)
-        recipe, evaluation = run.read_recipe(), folder / EVALUATION
+        recipe, evaluation, comparison = run.read_recipe(), folder / EVALUATION, folder / COMPARISON
+        released = folder / RELEASED
         checks.check_recipe(run.recipe, recipe)
         record = Record(
             folder=folder.relative_to(self.folder).as_posix(),
@@ -64,11 +70,17 @@ class Results:
             results=_json(run.results),
             history=run.read_metrics(),
             evaluation=_json(evaluation) if evaluation.is_file() else None,
+            released=_json(released) if released.is_file() else None,
+            comparison=_json(comparison) if comparison.is_file() else None,
         )
         checks.check_results(run.results, record.results, recipe["validation"]["metric"])
         checks.check_history(run.metrics, record.history)
         if record.evaluation is not None:
             checks.check_evaluation(evaluation, record.evaluation)
+        if record.released is not None:
+            checks.check_released(released, record.released)
+        if record.comparison is not None:
+            checks.check_comparison(comparison, record.comparison)
         data = {recipe["data"], (record.evaluation or recipe).get("dataset", recipe["data"])}
         if folder.name != f"seed-{record.seed}" or data != {experiment.dataset}:
             raise RunError(
@@ -134,6 +146,11 @@ def of_test_set(record: Record) -> Table | None:
     return record.evaluation["metrics"]["both"] if record.evaluation else None
 
 
+def of_released(record: Record) -> Table | None:
+    """The answers that M3GM's released evaluation keeps, both sides."""
+    return record.released["metrics"]["both"] if record.released else None
+
+
 def of_groups(kind: str, groups: Sequence[str], side: str) -> Callable[[Record], Table | None]:
     """Some groups of a breakdown together, each weighted by its size."""
 
@@ -165,6 +182,10 @@ def _spread(values: list[float], seeds: list[int]) -> dict[str, Any]:
 
 @cache
 def _planned(experiment: Experiment) -> dict[str, Any]:
+    if experiment.refines:  # the model and the data are those of the run that is refined
+        described = {"data": experiment.dataset, "model": {}}
+        refined = refine_recipe(described, experiment.recipe, overrides=experiment.overrides).to_mapping()
+        return _flat({key: value for key, value in refined.items() if key not in ("data", "model")})
     recipe = Recipe.resolve(experiment.recipe, data=experiment.dataset, overrides=list(experiment.overrides))
     return _flat(recipe.to_mapping())
 

@@ -31,7 +31,7 @@ def blocks(part: str, rows: Sequence[Row]) -> list[Block]:
             )
             for dataset in datasets
             for metric in NAMES
-        ]
+        ] + _paired(rows)
     if part == "table3":
         title = "Table 3: Hits@10 % on WN18RR's validation set, N = 50, learning rate 1e-5, m routing iterations"
         return [_block(title, rows, "hits@10", {"settings": "settings", "m": "m", "epoch": "epoch"}, digits=2)]
@@ -125,6 +125,26 @@ def _block(title: str, rows: Sequence[Row], metric: str, labels: Mapping[str, st
         named = [_label(row, key) for key in labels]
         lines.append((*named, number(metric, row["paper"].get(metric), digits), *figures, str(seeds or "–")))
     return Block(title, (*labels.values(), "paper", *SHOWN, "seeds"), lines, labels=len(labels))
+
+
+def _paired(rows: Sequence[Row]) -> list[Block]:
+    """What is compared triple by triple, a line for each seed."""
+    lines = [
+        (
+            data_name(row["dataset"]),
+            row["model"],
+            test["against"],
+            seed,
+            f"{test['difference']:+.4f}",
+            f"{test['low']:+.4f} to {test['high']:+.4f}",
+            f"{test['p_value']:.2g}",
+        )
+        for row in rows
+        for seed, test in row.get("paired", {}).items()
+    ]
+    title = "Table 2, against the run that each began as: difference of MRR on the same test triples, paired t-test"
+    header = ("data set", "model", "against", "seed", "difference", "95 % interval", "p")
+    return [Block(title, header, lines, labels=3)] if lines else []
 
 
 def _label(row: Row, key: str) -> str:

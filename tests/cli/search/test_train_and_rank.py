@@ -37,7 +37,7 @@ def log(tmp_path_factory):
 def run(log, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
     with pytest.raises(SystemExit) as exit:
-        main(["search", "train", "--log", str(log), "--out", str(out), *sets(*CAPSE)])
+        main(["search", "train", "--log", str(log), "--method", "capse", "--out", str(out), *sets(*CAPSE)])
     assert not exit.value.code
     return out
 
@@ -63,9 +63,10 @@ def test_train_answers_with_the_folder_and_resumes_with_a_bare_command(capse, lo
         "checkpoints",
     }
     assert capse("train", "--resume", "--log", log, "--out", out)[0] == 0
-    status, _, errors = capse("train", "--log", log, "--out", out)
-    assert status == 2
-    assert "there is a run in" in errors
+    for method in ("transe", "sp"):
+        status, _, errors = capse("train", "--log", log, "--method", method, "--out", out)
+        assert status == 2
+        assert "choose another --out" in errors
 
 
 def test_evaluate_prints_the_method_beside_what_it_should_be_seen_with(capse, log, run):
@@ -78,8 +79,12 @@ def test_evaluate_prints_the_method_beside_what_it_should_be_seen_with(capse, lo
     assert set(found["beside"]) == {"chance", "engine", "document_only", "without_user", "own_document_only"}
     status, output, _ = capse("evaluate", "--log", log, "--method", "capse", "--run", run, "--history", "frozen")
     assert status == 0
-    assert f"{found['impressions']} lists with a satisfied click, frozen history" in " ".join(output.split())
+    assert f"{found['impressions']} lists with a satisfied click, of 10 users, frozen history" in " ".join(
+        output.split()
+    )
     assert "without user" in output
+    assert {"over_users", "p_value"} <= set(found["comparisons"]["engine"])
+    assert " over users." in output
 
 
 @pytest.mark.parametrize("method", ["se", "ci", "pclick"])
@@ -98,20 +103,62 @@ def test_a_method_without_a_run_is_trained_and_the_leak_control_runs_it_all_agai
     assert errors.count("making vectors of") == 2
 
 
-def test_rerank_one_query_and_a_file_of_them(capse, log, run, tmp_path):
+@pytest.fixture(scope="module")
+def best(log, tmp_path_factory):
+    """A run of whatever is trained where no method is named."""
+    out = tmp_path_factory.mktemp("runs") / "best"
+    with pytest.raises(SystemExit) as exit:
+        main(["search", "train", "--log", str(log), "--out", str(out), *sets(*CAPSE)])
+    assert not exit.value.code
+    return out
+
+
+def test_without_a_method_the_best_is_trained_and_served(capse, log, best, run):
+    status, output, errors = capse(
+        "evaluate", "--log", log, "--run", best, "--against", run, "--against", "se", "--json"
+    )
+    found = json.loads(output)
+    assert (status, found["method"]) == (0, "blend")
+    assert set(found["against"]) == {str(run), "se"}
+    assert found["comparisons"][str(run)]["difference"] == pytest.approx(
+        found["mrr"] - found["against"][str(run)]["mrr"]
+    )
+    assert found["comparisons"]["se"] == found["comparisons"]["engine"]
+    shown = SearchLog.load(log)
+    ids = list(shown.documents.ids[:5])
+    status, output, _ = capse(
+        "rerank", best, "--query", "word", "--documents", ",".join(ids), "--user", shown.users[0], "--json"
+    )
+    ranked = json.loads(output)["documents"]
+    assert status == 0
+    assert all(row["score"] is not None for row in ranked)
+    status, _, errors = capse("evaluate", "--log", log, "--run", best, "--against", "convkb")
+    assert status == 2
+    assert "would have to be trained: train it, and give the run's folder" in errors
+
+
+def test_a_run_of_another_log_is_refused(capse, best, run, tmp_path):
+    simulate(SimulationSettings(users=12, topics=6, documents=60, impressions=301, days=30)).write_jsonl(
+        tmp_path / "raw"
+    )
+    ingest(tmp_path / "raw", tmp_path / "other")
+    for arguments in (["--run", best], ["--run", run], ["--method", "se", "--against", best]):
+        status, output, errors = capse("evaluate", "--log", tmp_path / "other", *arguments)
+        assert (status, output) == (2, "")
+        assert "was trained on another log ('log') than the one that is given ('other')" in errors
+
+
+def test_rerank_one_query_and_a_file_of_them(capse, log, best, tmp_path):
     ids = list(SearchLog.load(log).documents.ids[:5])
     asked = ("--query", "word", "--documents", ",".join(ids))
-    status, output, _ = capse("rerank", run, *asked)
-    assert status == 0
-    assert [line.split()[-1] for line in output.splitlines()] == ids  # nothing is known of anybody
-    status, output, _ = capse("rerank", run, *asked, "--clicked", ids[4], "--explain")
+    status, output, _ = capse("rerank", best, *asked, "--clicked", ids[4], "--explain")
     assert status == 0
     assert f"like {ids[4]} (1.00)" in output
-    status, output, _ = capse("rerank", run, *asked, "--clicked", ids[4], "--json")
+    status, output, _ = capse("rerank", best, *asked, "--clicked", ids[4], "--json")
     answer = json.loads(output)["documents"]
     lines = [{"query": "word", "user": "new", "documents": ids, "clicked": [ids[4]]}]
     (tmp_path / "requests.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n", encoding="utf-8")
-    status, output, _ = capse("rerank", run, "--input", tmp_path / "requests.jsonl")
+    status, output, _ = capse("rerank", best, "--input", tmp_path / "requests.jsonl")
     assert json.loads(output)["documents"] == answer
     assert sorted(row["position"] for row in answer) == [1, 2, 3, 4, 5]
 

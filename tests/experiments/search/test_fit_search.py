@@ -21,6 +21,7 @@ from capse.search.logs.search_log import SearchLog
 from capse.search.logs.simulation import Simulated, SimulationSettings, simulate
 from capse.search.rankers.baselines import SE
 from capse.search.rankers.neural import NeuralRanker
+from capse.search.rankers.search_run import SearchRun
 from capse.search.serving.reranker import Reranker
 from capse.search.users.profiles import user_vectors
 from capse.search.vectors.vector_space import VectorSpace, build_vectors
@@ -94,7 +95,8 @@ def test_a_stopped_run_ends_with_the_same_bits(world: Simulated, space: VectorSp
     again = fit_search(world.log, recipe, out=tmp_path / "cut", resume=True)
     for name, value in whole.model.state_dict().items():
         assert torch.equal(value, again.model.state_dict()[name]), name
-    assert np.array_equal(Reranker.load(tmp_path / "cut")._offsets, whole.model.offsets.detach().numpy())
+    assert torch.equal(SearchRun.load(tmp_path / "cut").model.offsets, whole.model.offsets)
+    assert SearchRun.load(tmp_path / "cut").standing == whole.standing
 
 
 def test_profiles_in_training_hold_only_what_came_before(world: Simulated, space: VectorSpace, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from capse import DistMult
 from capse.errors import CapseError, DataError, SettingsError, UnknownNameError
 from capse.evaluation.ranks import NonFiniteScoreError
 from capse.graph.dataset import Graph
@@ -45,6 +47,10 @@ class TableModel(nn.Module):
         self.asked += [(None, r, t) for r, t in zip(relations.tolist(), tails.tolist(), strict=True)]
         self.largest = max(self.largest, len(tails))
         return self.table[:, relations, tails].T
+
+    def score_relations(self, heads, tails):
+        self.asked += [(h, None, t) for h, t in zip(heads.tolist(), tails.tolist(), strict=True)]
+        return self.table[heads, :, tails]
 
 
 def table_model(table):
@@ -87,6 +93,28 @@ def test_predictions_are_the_sorted_scores_with_ties_by_label(predictor, top, ne
             assert [(p.entity, p.score, p.known) for p in heads] == expected(predictor, None, r, e, new)[:top]
 
 
+@pytest.mark.parametrize("new", [False, True])
+@pytest.mark.parametrize("top", [1, 2, 1000])
+def test_relations_are_the_sorted_scores_with_ties_by_label(predictor, top, new):
+    facts = set(map(tuple, predictor.graph.split("all").tolist()))
+    for h, t in itertools.product(range(ENTITIES), range(ENTITIES)):
+        rows = [(f"r{r}", float(predictor.model.table[h, r, t]), (h, r, t) in facts) for r in range(RELATIONS)]
+        expected = sorted((row for row in rows if not (new and row[2])), key=lambda row: (-row[1], row[0]))
+        found = predictor.predict(head=f"e{h:02}", tail=f"e{t:02}", top=top, new=new)
+        assert [(p.relation, p.score, p.known) for p in found] == expected[:top]
+
+
+def test_inverse_relations_are_never_an_answer(planted):
+    """With relation vectors of 1 the inverses, of 9, would come first."""
+    model = build_model(DistMult(dim=2, reciprocal=True), len(planted.entities), len(planted.relations))
+    with torch.no_grad():
+        model.entities.fill_(1)
+        model.relations.fill_(9)[: len(planted.relations)] = 1
+    found = LinkPredictor(model, planted).predict(head="region 3", tail="region 4", top=100)
+    assert [p.relation for p in found] == list(planted.relations.labels)
+    assert {p.score for p in found} == {2.0}
+
+
 def test_known_facts_of_every_split_are_marked(predictor):
     found = predictor.predict(relation="r0", head="e00", top=ENTITIES)
     assert {p.entity for p in found if p.known} == {"e03", "e05", "e07"}
@@ -120,9 +148,9 @@ def test_every_model_predicts_what_it_scores(planted, name):
 
 
 def test_queries_that_make_no_sense(predictor):
-    with pytest.raises(SettingsError, match="either a head or a tail"):
+    with pytest.raises(SettingsError, match="two of head, relation and tail"):
         predictor.predict(relation="r0")
-    with pytest.raises(SettingsError, match="either a head or a tail"):
+    with pytest.raises(SettingsError, match="two of head, relation and tail"):
         predictor.predict(relation="r0", head="e00", tail="e01")
     with pytest.raises(SettingsError, match="the 0 best"):
         predictor.predict(relation="r0", head="e00", top=0)
@@ -137,6 +165,8 @@ def test_scores_that_are_no_numbers_are_refused(predictor, score):
     predictor.model.table[2, 1, 6] = score
     with pytest.raises(NonFiniteScoreError, match=r"\(e02, r1, e06\) as -?(nan|inf).*diverged"):
         predictor.predict(relation="r1", tail="e06")
+    with pytest.raises(NonFiniteScoreError, match=r"\(e02, r1, e06\) as -?(nan|inf).*diverged"):
+        predictor.predict(head="e02", tail="e06")
 
 
 QUERIES = [
@@ -146,6 +176,7 @@ QUERIES = [
     ("", "r1", "e04"),
     ("e00", "r0", ""),
     ("", "r0", "e00"),
+    ("e00", "", "e05"),
 ]
 
 
@@ -164,6 +195,10 @@ def write_queries(path, rows):
 
 def single_answers(predictor, rows, **options):
     for head, relation, tail in rows:
+        if not relation:
+            for rank, p in enumerate(predictor.predict(head=head, tail=tail, **options), start=1):
+                yield (head, p.relation, tail, rank, None, p.name, p.score, p.known, None)
+            continue
         found = predictor.predict(relation=relation, head=head or None, tail=tail or None, **options)
         for rank, p in enumerate(found, start=1):
             yield (head or None, relation, tail or None, rank, p.entity, p.name, p.score, p.known, p.probability)
@@ -185,9 +220,9 @@ def test_a_distinct_query_is_scored_once(predictor, tmp_path):
     path = write_queries(tmp_path / "q.tsv", QUERIES * 5)
     predict_file(predictor, path, tmp_path / "a.parquet", progress=lambda done, total: told.append((done, total)))
     assert sorted(map(str, predictor.model.asked)) == sorted(
-        map(str, [(0, 0, None), (None, 1, 4), (7, 2, None), (None, 0, 0)])
+        map(str, [(0, 0, None), (None, 1, 4), (7, 2, None), (None, 0, 0), (0, None, 5)])
     )
-    assert told[-1] == (30, 30)
+    assert told[-1] == (35, 35)
     assert told == sorted(told)
 
 
@@ -213,16 +248,26 @@ def test_headers_and_extra_columns_are_understood(predictor, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "text"), [("q.csv", "tail,head\ne05,e00\n"), ("q.jsonl", '{"head": "e00", "tail": "e05"}\n')]
+)
+def test_a_relation_is_asked_for_by_two_columns(predictor, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    predict_file(predictor, tmp_path / name, tmp_path / "answers.parquet")
+    rows = [tuple(row.values()) for row in pq.read_table(tmp_path / "answers.parquet").to_pylist()]
+    assert rows == list(single_answers(predictor, [("e00", "", "e05")]))
+
+
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("q.tsv", "e00\tr0\t\ne00\tr0\te01\n", "q.tsv, line 2: both head and tail"),
-        ("q.tsv", "e00\tr0\t\n\tr0\t\n", "q.tsv, line 2: neither head nor tail"),
-        ("q.tsv", "e00\t\t\n", "q.tsv, line 1: no relation"),
+        ("q.tsv", "e00\tr0\t\ne00\tr0\te01\n", "q.tsv, line 2: head, relation and tail, so nothing is asked"),
+        ("q.tsv", "e00\tr0\t\n\tr0\t\n", "q.tsv, line 2: no head and no tail"),
+        ("q.tsv", "e00\t\t\n", "q.tsv, line 1: no relation and no tail"),
         ("q.tsv", "e00\tr0\t\n\n", "q.tsv, line 2: a blank line"),
         ("q.tsv", "e00\tr0\t\ne0O\tr0\t\n", "q.tsv, line 2: unknown entity 'e0O': did you mean"),
         ("q.csv", 'e00,r0,\n"e01,r0,\n', "q.csv, line 2: "),
         ("q.jsonl", '{"head": "e00", "relation": "r0"}\nnonsense\n', "q.jsonl, line 2: not JSON"),
-        ("q.jsonl", '["e00", null, null]\n', "q.jsonl, line 1: no relation"),
+        ("q.jsonl", '["e00", null, null]\n', "q.jsonl, line 1: no relation and no tail"),
         ("q.jsonl", '"e00"\n', 'q.jsonl, line 1: "e00" is not a triple'),
         ("q.jsonl", '{"head": 1.5, "relation": "r0"}\n', "q.jsonl, line 1: 1.5 is not a label"),
         ("q.parquet", "nonsense", "q.parquet: "),
@@ -246,7 +291,7 @@ def test_no_queries_get_no_answers(predictor, tmp_path, text):
 
 def test_a_bad_row_of_a_parquet_file_is_named(predictor, tmp_path):
     write_queries(tmp_path / "q.parquet", [("e00", "r0", ""), ("e00", "r0", "e01")])
-    with pytest.raises(DataError, match=r"q.parquet, row 2: both head and tail"):
+    with pytest.raises(DataError, match=r"q.parquet, row 2: head, relation and tail, so nothing is asked"):
         predict_file(predictor, tmp_path / "q.parquet", tmp_path / "a.parquet")
 
 

@@ -79,6 +79,47 @@ def test_every_rank_by_masks(graph, filtered):
         np.testing.assert_array_equal(np.stack([ranks.greater, ranks.equal], axis=1), expected)
 
 
+class WithRelations(TableModel):
+    quick_relations = True
+
+    def score_relations(self, heads, tails):
+        return self.table[heads, :, tails]
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+def test_every_relations_rank_by_masks(graph, filtered):
+    result = evaluate(WithRelations(random_table(values=3)), graph, filtered=filtered)
+    facts = set(map(tuple, graph.split("all").tolist()))
+    reciprocal_ranks = []
+    for h, r, t in graph.test.tolist():
+        scores = random_table(values=3)[h, :, t]
+        others = [o for o in range(RELATIONS) if o != r and not (filtered and (h, o, t) in facts)]
+        greater, equal = sum(scores[o] > scores[r] for o in others), sum(scores[o] == scores[r] for o in others)
+        reciprocal_ranks.append(1 / (1 + greater + equal / 2))
+    assert result.metrics["relation"]["realistic"]["mrr"] == pytest.approx(np.mean(reciprocal_ranks))
+    assert len(result.relations) == len(graph.test)
+    assert "relations" not in result.to_json()
+
+
+def test_relations_are_apart_from_heads_and_tails(graph):
+    model = WithRelations(random_table())
+    told = []
+    ours = evaluate(model, graph, progress=lambda done, total: told.append((done, total)))
+    plain = evaluate(model, graph, relations=False)
+    assert set(ours.metrics) == {"both", "head", "tail", "relation"}
+    assert plain.metrics == {side: ours.metrics[side] for side in ("both", "head", "tail")}
+    assert plain.relations is None
+    assert told[-1] == (3 * len(graph.test), 3 * len(graph.test))
+    assert told == sorted(told)
+
+
+def test_a_model_that_scores_no_relations(graph):
+    model = TableModel(random_table())
+    assert "relation" not in evaluate(model, graph).metrics
+    with pytest.raises(SettingsError, match="a TableModel scores no relations"):
+        evaluate(model, graph, relations=True)
+
+
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 def test_memory_is_respected_and_changes_nothing(graph, rows):
     model = TableModel(random_table())

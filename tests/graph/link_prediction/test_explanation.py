@@ -16,6 +16,7 @@ from capse.evaluation.ranks import NonFiniteScoreError
 from capse.graph.dataset import Graph, load_graph
 from capse.graph.link_prediction.calibration import Calibration
 from capse.graph.link_prediction.completion import Prediction
+from capse.graph.link_prediction.explanation import Fact
 from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.models import build_model, model_settings
 from capse.runs.folder import RunFolder
@@ -189,3 +190,20 @@ def test_a_real_graph_takes_less_than_a_tenth_of_a_second(real_data, one_thread,
         explain(predictor, triple)
         seconds.append(time.perf_counter() - start)
     assert np.median(seconds) < 0.1
+
+
+@pytest.mark.parametrize("asked", ["tail", "head"])
+def test_the_strongest_dimensions_are_told_by_the_facts_that_they_carry(planted, asked):
+    """By a product of three vectors, a fact and a dimension at a time."""
+    model = build_model(DistMult(dim=5), len(planted.entities), len(planted.relations), seed=4)
+    predictor = LinkPredictor(model, planted)
+    head, relation, tail = (int(one) for one in planted.train[0])
+    why = explain(predictor, (head, relation, tail), asked=asked)
+    entities, relations = model.entities.detach().double().numpy(), model.relations.detach().double().numpy()
+    others = [row for row in planted.train if row[1] == relation and tuple(row) != (head, relation, tail)]
+    assert len(others) <= 256
+    assert [one.dimension for one in why.carriers] == [place for place, _ in why.dimensions.strongest(3)]
+    for one in why.carriers:
+        added = [float((entities[h] * relations[r] * entities[t])[one.dimension]) for h, r, t in others]
+        best = sorted(range(len(others)), key=lambda place: -np.sign(one.value) * added[place])[:2]
+        assert one.like == [Fact.of(planted, others[place]) for place in best if added[place] * one.value > 0]

@@ -2,10 +2,12 @@ import json
 
 import pytest
 
+from capse.errors import RunError
 from capse_paper.findings.collect import collect
 from capse_paper.findings.rows import figure2, figure3, table1, table2, table3
 from capse_paper.plans.graphs import PLAN, Experiment
 from capse_paper.recorded.runs import Results
+from capse_paper.report.blocks import blocks
 
 KEYS = ["model", "dataset", "settings", "recipe", "start", "beside", "paper", "ours", "runs"]
 POLICIES = ["optimistic", "realistic", "pessimistic", "expected"]
@@ -13,30 +15,45 @@ POLICIES = ["optimistic", "realistic", "pessimistic", "expected"]
 
 def test_table_2_has_every_row_of_the_paper_and_ours_beside(planted_results):
     rows = table2(planted_results, PLAN)
-    assert all(list(row) == KEYS for row in rows)
+    more = {"KBGAN": ["adversary", "paired"], "Capsules from ComplEx": ["paired"]}
+    refined = ("M3GM", "M3GM, released protocol", "M3GM over ComplEx", "M3GM over CapsE")
+    more |= {model: ["refines", "paired"] for model in refined}
+    assert all(list(row) == [*KEYS, *more.get(row["model"], [])] for row in rows)
     named = [(row["model"], row["settings"]) for row in rows if row["dataset"] == "wn18rr"]
     assert named == [
         ("DISTMULT", "own"),
         ("ComplEx", "own"),
         ("ConvE", "own"),
         ("KBGAN", "paper"),
+        ("KBGAN", "own"),
+        ("TransE before KBGAN", "paper"),
         ("M3GM", "paper"),
+        ("M3GM", "own"),
+        ("M3GM, released protocol", "paper"),
+        ("M3GM, released protocol", "own"),
+        ("M3GM's association", "paper"),
+        ("M3GM's association", "own"),
+        ("M3GM over ComplEx", "own"),
+        ("M3GM over CapsE", "own"),
         ("TransE", "paper"),
+        ("TransE", "own"),
         ("ConvKB", "paper"),
         ("ConvKB", "released"),
         ("CapsE", "paper"),
         ("CapsE", "released"),
         ("CapsE", "own"),
+        ("Capsules from ComplEx", "own"),
     ]
-    named.insert(named.index(("TransE", "paper")) + 1, ("TransE", "own"))
+    named.remove(("Capsules from ComplEx", "own"))
+    named[named.index(("TransE before KBGAN", "paper"))] = ("TransD before KBGAN", "paper")
+    for model in ("M3GM", "M3GM, released protocol", "M3GM's association"):
+        named.remove((model, "paper"))  # nothing is published
     assert named == [(row["model"], row["settings"]) for row in rows if row["dataset"] == "fb15k-237"]
-    for row in rows:
-        if row["model"] in ("KBGAN", "M3GM"):
-            assert (row["ours"], row["recipe"], row["runs"]) == (None, None, [])
 
 
 def test_a_recorded_row(planted_results):
-    (row,) = (r for r in table2(planted_results, PLAN) if (r["model"], r["dataset"]) == ("TransE", "wn18rr"))
+    wanted = ("TransE", "wn18rr", "paper")
+    (row,) = (r for r in table2(planted_results, PLAN) if (r["model"], r["dataset"], r["settings"]) == wanted)
     assert row["recipe"] == "transe-wn18rr"
     assert row["paper"] == {"mr": 743, "mrr": 0.245, "hits@10": 0.560}
     assert list(row["ours"]) == POLICIES
@@ -99,8 +116,26 @@ def test_rows_say_what_they_start_from(planted_results):
     assert starts["CapsE", "wn18rr", "paper"] == "transe-wn18rr"
     assert starts["CapsE", "fb15k-237", "paper"] == starts["ConvKB", "fb15k-237", "paper"] == "transe-fb15k-237"
     assert starts["CapsE", "fb15k-237", "own"] == "distmult-fb15k-237"
-    assert starts["DISTMULT", "wn18rr", "own"] is starts["KBGAN", "wn18rr", "paper"] is None
+    assert starts["KBGAN", "wn18rr", "paper"] == "kbgan-transe-wn18rr"
+    assert starts["DISTMULT", "wn18rr", "own"] is starts["M3GM", "wn18rr", "paper"] is None
     assert {row["start"] for row in table3(planted_results, PLAN)} == {"transe-wn18rr"}
+
+
+def test_a_paired_test_is_shown_by_seed(writer):
+    for seed, gain in enumerate((0.01, -0.02)):
+        folder = writer.add("kbgan-wn18rr", seed)
+        test = {"against": f"kbgan-transe-wn18rr/seed-{seed}", "difference": gain, "low": 0, "high": 1, "p_value": 0.03}
+        (folder / "paired.json").write_text(json.dumps(test))
+    rows = table2(Results(writer.folder), PLAN)
+    (row,) = (row for row in rows if row["recipe"] == "kbgan-wn18rr")
+    assert {seed: test["difference"] for seed, test in row["paired"].items()} == {"0": 0.01, "1": -0.02}
+    assert row["adversary"] == "kbgan-distmult-wn18rr"
+    shown = blocks("table2", rows)[-1].to_text()
+    assert "kbgan-transe-wn18rr/seed-1" in shown
+    assert "-0.0200  +0.0000 to +1.0000  0.03" in shown
+    (folder / "paired.json").write_text(json.dumps({**test, "p_value": "small"}))
+    with pytest.raises(RunError, match=r"paired.json is damaged: p_value is not what it should be"):
+        table2(Results(writer.folder), PLAN)
 
 
 def test_a_relation_that_no_evaluation_has_is_not_recorded(writer):

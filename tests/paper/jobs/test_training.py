@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,11 @@ CAPSE = Experiment(
     seeds=(0, 1),
 )
 PLAN = (CAPSE, TRANSE)
+
+
+def planned(*arguments: Any, **options: Any) -> list[Any]:
+    """The jobs of trainings, whose recipes have a start."""
+    return list(missing_jobs(*arguments, **options))
 
 
 def train(out, chosen=(CAPSE,), **options):
@@ -71,9 +77,9 @@ def test_a_folder_may_have_any_name(tmp_path, monkeypatch, name):
     (tmp_path / name).mkdir()
     (tmp_path / name / "words.txt").write_text("x 1 2 3\n")
     words = Experiment("w", "TransE", "countries", "paper", "demo-transe", files=(("start.words", "words.txt"),))
-    (job,) = missing_jobs([words], [words], name, seeds=[0])
+    (job,) = planned([words], [words], name, seeds=[0])
     assert (job.recipe.start.words, job.recipe.training.seed) == (f"{name}/words.txt", 0)
-    assert [job.recipe.start.run for job in missing_jobs(PLAN, [CAPSE], name, seeds=[0])] == [
+    assert [job.recipe.start.run for job in planned(PLAN, [CAPSE], name, seeds=[0])] == [
         None,
         f"{name}/runs/transe-tiny/seed-0",
     ]
@@ -82,13 +88,44 @@ def test_a_folder_may_have_any_name(tmp_path, monkeypatch, name):
 def test_a_run_may_start_from_two(tmp_path):
     product = Experiment("distmult-tiny", "DISTMULT", "countries", "own", "distmult", QUICK)
     both = replace(CAPSE, start="distmult-tiny", beside="transe-tiny", overrides=(*CAPSE.overrides, "model.dim=12"))
-    *before, job = missing_jobs([both, TRANSE, product], [both], tmp_path, seeds=[0])
+    *before, job = planned([both, TRANSE, product], [both], tmp_path, seeds=[0])
     assert [other.experiment for other in before] == [product, TRANSE]
     assert [job.recipe.start.run, job.recipe.start.beside] == [str(other.folder) for other in before]
     before[1].run()
     (before[1].folder / "model.safetensors").unlink()
     with pytest.raises(RunError, match=r"capse-tiny starts from .*transe-tiny.*, which is kept without its weights"):
         missing_jobs([both, TRANSE, product], [both], tmp_path, seeds=[0])
+
+
+def test_a_run_is_compared_with_what_it_began_as(tmp_path):
+    """KBGAN in small: its two starts first, then itself, and a paired test on the same triples."""
+    sizes = ("model.dim=6", "training.batch_size=500", "validation.every=1")
+    alone, generator = (
+        Experiment(f"{name}-tiny", name, "countries", "paper", f"kbgan-{name}-wn18rr", (*sizes, "training.epochs=2"))
+        for name in ("transe", "distmult")
+    )
+    both = Experiment(
+        "kbgan-tiny",
+        "KBGAN",
+        "countries",
+        "paper",
+        "kbgan-wn18rr",
+        (*sizes, "training.epochs=3"),
+        start="transe-tiny",
+        adversary="distmult-tiny",
+        against="transe-tiny",
+    )
+    jobs = missing_jobs([both, alone, generator], [both], tmp_path, seeds=[4])
+    for job in jobs:
+        job.run()
+    assert [job.experiment for job in jobs] == [alone, generator, both]
+    found = json.loads((jobs[-1].folder / "paired.json").read_text())
+    assert (found["against"], found["metric"]) == ("transe-tiny/seed-4", "mrr")
+    stored = [json.loads((job.folder / "evaluation.json").read_text())["metrics"]["both"] for job in jobs]
+    assert found["difference"] == pytest.approx(stored[-1]["realistic"]["mrr"] - stored[0]["realistic"]["mrr"])
+    assert found["low"] < found["difference"] < found["high"]
+    assert 0 <= found["p_value"] <= 1
+    assert not (jobs[0].folder / "paired.json").exists()
 
 
 HOLD = """
@@ -160,5 +197,5 @@ def test_a_file_that_is_not_in_the_data_is_missed_before_anything_is_trained(tmp
         missing_jobs([words], [words], tmp_path)
     (tmp_path / "glove").mkdir()
     (tmp_path / "glove" / "words.txt").write_text("x 1 2 3\n")
-    (job, *_) = missing_jobs([words], [words], tmp_path)
+    (job, *_) = planned([words], [words], tmp_path)
     assert job.recipe.start.words == str(tmp_path / "glove" / "words.txt")

@@ -6,6 +6,10 @@ import pytest
 
 from capse.errors import SettingsError, UnknownNameError
 from capse.experiments.recipe import Recipe
+from capse.experiments.refine_recipe import refine_recipe
+from capse.training.batches import steps_per_epoch
+from capse.training.optimizers import Optimizer
+from capse_paper.findings.paper import STATISTICS
 from capse_paper.plans.graphs import PARTS, PLAN, choose, find, named, needed, with_starts
 
 
@@ -20,15 +24,30 @@ def test_names_are_folders_of_their_own():
     assert all(experiment.name.endswith(experiment.dataset) for experiment in PLAN)
 
 
-@pytest.mark.parametrize("experiment", PLAN, ids=lambda experiment: experiment.name)
+TRAINED = [experiment for experiment in PLAN if not experiment.refines]
+
+
+@pytest.mark.parametrize("experiment", TRAINED, ids=lambda experiment: experiment.name)
 def test_every_recipe_is_that_of_its_model_and_data(experiment):
     planned = recipe(experiment.name)
     own_capse = experiment.model == "CapsE" and experiment.settings == "own"
-    assert planned.model_name == ("scaled-capse" if own_capse else experiment.model.lower())
+    kbgan = "transd" if (experiment.settings, experiment.dataset) == ("paper", "fb15k-237") else "transe"
+    kept = {
+        "KBGAN": kbgan,
+        "KBGAN's generator": "distmult",
+        "Capsules from ComplEx": "complex-capse",
+        "M3GM's association": "transe",
+    }
+    named_so = kept.get(experiment.model, experiment.model.lower().removesuffix(" before kbgan"))
+    assert planned.model_name == ("scaled-capse" if own_capse else named_so)
     assert Recipe.resolve(experiment.recipe).data in (None, experiment.dataset)
     starts = [named(PLAN, name) for name in experiment.starts.values()]
     assert all(start.dataset == experiment.dataset for start in starts)
-    if starts:
+    starts = [start for start in starts if start.name != experiment.adversary]
+    if planned.model_name == "complex-capse":
+        sizes = [recipe(start.name).model.dim for start in starts]
+        assert sizes == [planned.model.dim, planned.model.distance_dims]
+    elif starts:
         assert sum(recipe(start.name).model.dim for start in starts) == planned.model.dim
 
 
@@ -62,6 +81,38 @@ def test_settings_are_the_papers(name, filters, learning_rate, epochs):
     if planned.model_name == "capse":
         assert planned.model.capsule_dim == 10
         assert planned.model.routing == (named(PLAN, name).routing or 1)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "kept", "batch", "decay"), [("wn18rr", "transe", 868, 1e-3), ("fb15k-237", "transd", 2721, 1e-2)]
+)
+def test_kbgan_follows_its_protocol(dataset, kept, batch, decay):
+    """Cai and Wang 2018 and their program, as the notes on the paper have it."""
+    alone, generator, both = (recipe(f"kbgan-{name}{dataset}") for name in (f"{kept}-", "distmult-", ""))
+    train = STATISTICS[dataset]["train"]
+    for planned in (alone, generator, both):
+        assert planned.optimizer == Optimizer("adam", embedding_decay=planned.optimizer.embedding_decay)
+        assert planned.training.learning_rate == 1e-3
+        assert train // 100 == batch == planned.training.batch_size - 1
+        assert steps_per_epoch(range(train), planned.training.batch_size) == 100
+        assert (planned.model.dim, planned.model.reciprocal) == (50, False)
+        assert (planned.negatives.sampler, planned.negatives.filtered) == ("bernoulli", False)
+        assert (planned.validation.metric, planned.validation.patience, planned.loss.reduction) == ("mrr", 0, "sum")
+    assert [planned.training.epochs for planned in (alone, generator, both)] == [1000, 1000, 5000]
+    assert [planned.validation.every for planned in (alone, generator, both)] == [50, 50, 100]
+    assert alone.model == both.model
+    assert (alone.model.norm, alone.model.unit_ball) == (1, True)
+    assert (alone.model.bounded, alone.model.vector_start) == ("all", "sphere")
+    assert all((x.loss.name, x.loss.margin, x.negatives.count) == ("margin", 3.0, 1) for x in (alone, both))
+    assert (generator.loss.name, generator.negatives.count, generator.negatives.one_side) == ("softmax", 19, True)
+    assert generator.model.vector_start == "normal"
+    assert generator.optimizer.embedding_decay == both.adversary.embedding_decay == decay
+    assert alone.optimizer.embedding_decay == both.optimizer.embedding_decay == 0
+    assert (both.adversary.model, both.adversary.candidates, both.adversary.learning_rate) == ("distmult", 20, 1e-3)
+    assert both.adversary.baseline == "epoch"
+    experiment = named(PLAN, f"kbgan-{dataset}")
+    assert experiment.start == experiment.against == f"kbgan-{kept}-{dataset}"
+    assert experiment.adversary == f"kbgan-distmult-{dataset}"
 
 
 @pytest.mark.parametrize(("dataset", "margin"), [("wn18rr", 5), ("fb15k-237", 1)])
@@ -139,3 +190,24 @@ def test_names_that_do_not_exist():
         named(PLAN, "capse-wn18r")
     with pytest.raises(UnknownNameError, match="unknown table or figure 'table5': did you mean"):
         needed(PLAN, "table5")
+
+
+def test_what_refines_has_a_refinement_for_a_recipe_and_is_compared_with_what_it_refines():
+    refining = [experiment for experiment in PLAN if experiment.refines]
+    assert {experiment.model for experiment in refining} == {"M3GM", "M3GM over ComplEx", "M3GM over CapsE"}
+    for experiment in refining:
+        base = named(PLAN, experiment.refines)
+        described = {"data": base.dataset, "model": recipe(base.name).to_mapping()["model"]}
+        planned = refine_recipe(described, experiment.recipe, overrides=experiment.overrides)
+        assert (planned.data, experiment.against) == (experiment.dataset, base.name)
+        assert with_starts(PLAN, [experiment])[-2:] == [base, experiment]
+
+
+def test_the_published_form_of_m3gm_is_what_is_known_of_it():
+    """Pinter and Eisenstein, EMNLP 2018: a plain sum, ten negatives weighed by 1/q, clipped at 5, three epochs."""
+    planned = refine_recipe({"data": "wn18rr", "model": {"name": "transe"}}, "m3gm-paper")
+    chosen = planned.refinement
+    assert (chosen.alpha, chosen.sides, chosen.self_loops, chosen.symmetric) == ("sum", "tail", False, False)
+    assert (chosen.top, chosen.negatives, chosen.importance, chosen.legs) == (100, 10, True, False)
+    assert (chosen.clip, chosen.penalty, planned.loss.margin) == (5, 0.01, 1)
+    assert (planned.training.epochs, planned.training.learning_rate) == (3, 0.1)

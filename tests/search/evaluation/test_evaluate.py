@@ -102,8 +102,11 @@ def test_constant_scorer_gets_chance_and_is_told_so():
     found = evaluate(Constant(), LOG)
     assert found.metrics == found.beside["chance"]
     assert found.mrr < 0.3
-    assert found.warnings[0].startswith("Constant is not significantly above chance: MRR 0.29")
-    assert found.warnings[1].startswith("Constant is not significantly above a scorer that sees the document alone")
+    engine, chance, alone = found.warnings
+    assert engine.startswith("Constant is below, though not significantly, the engine's own order: MRR 0.29")
+    assert chance.startswith("Constant is not significantly above chance: MRR 0.29")
+    assert alone.startswith("Constant is below a scorer that sees the document alone: MRR 0.29")
+    assert alone.endswith("over users")
 
 
 def test_the_order_of_rows_earns_nothing():
@@ -129,8 +132,10 @@ def test_warm_and_cold_users():
     judged = LOG.judged("test")
     new = np.array([LOG.users[LOG.user[impression]] in ("10", "11") for impression in judged])
     assert 0 < new.sum() < 90
-    assert found.cold == {"impressions": new.sum(), **found.lists[new].means()}
-    assert found.warm == {"impressions": 90 - new.sum(), **found.lists[~new].means()}
+    engine = evaluate(Engine(), LOG).lists
+    for part, chosen in ((found.cold, new), (found.warm, ~new)):
+        expected = {"impressions": chosen.sum(), **found.lists[chosen].means()}
+        assert part == expected | {"engine_mrr": engine[chosen].means()["mrr"]}
     assert found.warm["mrr"] == 1
     groups = found.by_earlier_clicks
     assert found.with_history["impressions"] == 90 - groups["0"]["impressions"]
@@ -190,7 +195,9 @@ def test_json():
     assert found["impressions"] == 90
     assert all(isinstance(found[name], float) for name in ("mrr", "hits@1", "ndcg@10", "seconds"))
     assert set(found["intervals"]) == set(found["beside"]["chance"]) == {"mrr", "hits@1", "ndcg@10"}
-    assert set(found["comparisons"]["engine"]) == {"difference", "low", "high", "p_value"}
+    assert set(found["comparisons"]["engine"]) == {"difference", "low", "high", "p_value", "over_users"}
+    assert set(found["comparisons"]["engine"]["over_users"]) == {"users", "low", "high", "p_value"}
+    assert set(found["intervals_over_users"]) == set(found["intervals"])
     assert {"split", "history", "warm", "cold", "with_history", "per_click", "warnings"} <= set(found)
     assert not {"lists", "judged", "metrics"} & set(found)
 
@@ -203,6 +210,57 @@ def test_every_click_by_its_own_rank():
     found = evaluate(Engine(), log)
     assert found.per_click == {"clicks": 3, "mrr": pytest.approx((1 + 1 / 3 + 1 / 4) / 3)}
     assert found.mrr == (1 + 1 / 4) / 2
+
+
+def test_users_with_and_without_clicks_stand_apart_each_beside_the_engine():
+    found, engine = evaluate(Touched(), LOG), evaluate(Engine(), LOG)
+    new = found.without_history
+    assert new["impressions"] + found.with_history["impressions"] == 90
+    assert new["mrr"] == new["engine_mrr"] == engine.without_history["mrr"]  # of whom nothing is known
+    assert found.with_history["mrr"] > found.with_history["engine_mrr"]
+    assert (found.users, len(found.intervals_over_users)) == (12, 3)
+
+
+def test_lists_of_one_user_are_one_witness():
+    """One of ten users gains in each of many lists: that is significant over lists, not over users."""
+
+    @dataclass(frozen=True)
+    class ForOne:
+        name: str = "for one"
+
+        def score(self, log, impressions, cutoffs):
+            rows = log.rows(impressions)
+            mine = log.user[log.impression[rows]] == log.users.index("3")
+            return (mine & log.satisfied[rows]) * 100 - log.position[rows]
+
+    comparison = evaluate(ForOne(), LOG, beside=True).comparisons["engine"]
+    assert comparison.p_value < 0.05 < comparison.over_users.p_value
+    assert comparison.verdict == "not significantly above"
+    assert comparison.over_users.low <= 0 < comparison.low
+
+
+def test_a_method_below_the_engine_is_told_so():
+    @dataclass(frozen=True)
+    class UpsideDown:
+        name: str = "upside down"
+
+        def score(self, log, impressions, cutoffs):
+            return log.position[log.rows(impressions)].astype(float)
+
+    log = SearchLog.from_records(
+        {
+            "time": n,
+            "user": f"u{n % 9}",
+            "query": "q",
+            "results": list("abcd"),
+            "clicks": ["ab"[n % 2]],
+            "split": "test",
+        }
+        for n in range(60)
+    )
+    (warning, *_) = evaluate(UpsideDown(), log).warnings
+    assert warning.startswith("upside down is below the engine's own order: MRR 0.29")
+    assert not any("engine" in said for said in evaluate(Engine(), log).warnings)
 
 
 def test_a_ranker_that_gives_no_number():

@@ -11,19 +11,17 @@ from hypothesis import strategies as st
 
 from capse.errors import SettingsError, UnknownNameError
 from capse.search.evaluation.judged_lists import shuffled
-from capse.search.features import GROUPS, build_features
+from capse.search.features import GROUPS, log_features
 from capse.search.features.feature_table import FeatureTable, below_best, ranks_within, standardised
-from capse.search.features.profile_match import Profiles, cosine, negative_divergence
+from capse.search.features.profile_match import cosine, negative_divergence
 from capse.search.logs.history import cutoffs
 from capse.search.logs.search_log import NO_TIME, SearchLog
-from capse.search.users.profiles import user_vectors
 
 TOPICS = np.random.default_rng(0).dirichlet(np.full(4, 0.5), 9).astype(np.float32)  # of a busy log's nine documents
 
 
 def features(log, impressions, until):
-    users = {scale: user_vectors(log, TOPICS, until, scale) for scale in ("session", "daily", "long")}
-    return build_features(log, impressions, until, profiles=Profiles(TOPICS, users))
+    return log_features(log, impressions, until, vectors=TOPICS)
 
 
 def relabelled(log, moment, seed):
@@ -104,7 +102,8 @@ def test_counts_as_written_out(busy_log, seed):
     log = busy_log(seed)
     table = features(log, np.arange(len(log)), log.time)
     nobody = np.zeros(len(log), int)
-    scopes = {"history.user": log.user, "history.session": log.session, "aggregate.everyone": nobody}
+    session = log.user.astype(int) * len(log.sessions) + log.session  # sessions of two users may have one name
+    scopes = {"history.user": log.user, "history.session": session, "aggregate.everyone": nobody}
     for prefix, owner in scopes.items():
         expected = [counted(log, row, owner, same_query=True) for row in range(len(log.document))]
         assert list(table.column(f"{prefix}.same_query")) == expected
@@ -121,7 +120,7 @@ def test_queries_within_queries():
         {"time": time, "user": "u", "query": query, "results": ["d", "e"], "clicks": ["d"]}
         for time, query in enumerate(asked)
     )
-    table = build_features(log, np.array([3]), log.time)
+    table = log_features(log, np.array([3]), log.time)
     found = {name: table.column(f"history.user.{name}")[0] for name in ("same_query", "sub_query", "super_query")}
     assert found == {"same_query": 1, "sub_query": 1, "super_query": 1}
 
@@ -133,7 +132,7 @@ def test_decayed_clicks():
         {"time": time, "user": "u", "query": "q", "results": ["d", "e"], "clicks": [click]}
         for time, click in enumerate(clicks)
     )
-    table = build_features(log, np.array([3]), log.time)
+    table = log_features(log, np.array([3]), log.time)
     assert table.column("history.user.decayed_clicks") == pytest.approx([1 + 0.95**2, 0.95])
     assert table.column("history.user.steps_back") == pytest.approx([0, 1])
 
@@ -142,20 +141,20 @@ def test_groups_can_be_left_out(busy_log):
     log = busy_log(1)
     some = np.arange(5)
     for group in GROUPS:
-        names = build_features(log, some, log.time, [group]).names
+        names = log_features(log, some, log.time, [group]).names
         assert all(name.startswith(f"{group}.") for name in names)
         assert (names == ()) == (group == "profile")  # no vectors, no profiles
     with pytest.raises(UnknownNameError, match="history"):
-        build_features(log, some, log.time, ["histroy"])
+        log_features(log, some, log.time, ["histroy"])
 
 
 def test_a_log_without_clicks_has_features(busy_log):
     log = busy_log(2)
     nothing = np.zeros(len(log.document), bool)
     log = replace(log, satisfied=nothing, clicked=nothing, clicked_at=np.full(len(nothing), NO_TIME))
-    table = build_features(log, np.arange(len(log)), log.time)
+    table = log_features(log, np.arange(len(log)), log.time)
     assert (table.column("history.user.clicks") == 0).all()
-    assert len(build_features(log, np.array([], np.int64), log.time)) == 0
+    assert len(log_features(log, np.array([], np.int64), log.time)) == 0
 
 
 def test_topics_beside_profiles():

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 
+import bm25s
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capse.search.features.query_pairs import QueryPairs, query_codes
+from capse.search.features.query_pairs import Queries, query_codes
 from capse.search.features.text_match import TextMatch, bm25_weights, trigrams
+from capse.search.features.word_rows import Rows, paired
 from capse.search.logs.documents import Documents
-from capse.search.logs.search_log import SearchLog
 from capse.search.logs.titles import extension, folder, leaf, path_parts, site
-from capse.search.vectors.sparse_rows import inverse_frequency, paired, presence, unit_rows
 
 SHELF = Documents(
     ["d0", "d1", "d2"],
@@ -29,17 +28,41 @@ TEXT = TextMatch(SHELF)
 @given(st.integers(0, 1_000))
 def test_products_of_sparse_rows(seed):
     draw = np.random.default_rng(seed)
-    left, right = (scipy.sparse.csr_array(draw.random((n, 9)) * (draw.random((n, 9)) < 0.4)) for n in (4, 5))
+    left, right = (draw.random((n, 9)) * (draw.random((n, 9)) < 0.4) for n in (4, 5))
     i, j = draw.integers(4, size=12), draw.integers(5, size=12)
-    found = paired(scipy.sparse.csr_matrix(left), i, scipy.sparse.csr_matrix(right), j)
-    np.testing.assert_allclose(found, (left.toarray() @ right.toarray().T)[i, j])
+    np.testing.assert_allclose(paired(sparse(left), i, sparse(right), j), (left @ right.T)[i, j])
 
 
-def test_rarity_and_length():
-    rows = presence([["a", "b"], ["a"], []], {"a": 0, "b": 1})
-    assert inverse_frequency(rows) == pytest.approx([math.log1p(1.5 / 2.5), math.log1p(2.5 / 1.5)])
-    lengths = np.linalg.norm(unit_rows(rows, inverse_frequency(rows)).toarray(), axis=1)
+@given(st.integers(0, 1_000))
+def test_sparse_rows_are_what_they_stand_for(seed):
+    draw = np.random.default_rng(seed)
+    table = draw.random((5, 7)) * (draw.random((5, 7)) < 0.4)
+    rows, weights, chosen = sparse(table), draw.random(7), draw.integers(5, size=4)
+    np.testing.assert_allclose(dense(rows, 7), table)
+    np.testing.assert_allclose(rows.sums, table.sum(1))
+    np.testing.assert_array_equal(dense(rows.signs, 7), table > 0)
+    np.testing.assert_allclose(dense(rows.weighted(weights), 7), table * weights)
+    np.testing.assert_allclose(dense(rows.take(chosen), 7), table[chosen])
+    np.testing.assert_allclose(dense(Rows.stacked([rows, rows.take(chosen)]), 7), np.vstack([table, table[chosen]]))
+    found = (table > 0).sum(0)
+    np.testing.assert_allclose(rows.rarity(7), np.log(1 + (5 - found + 0.5) / (found + 0.5)))
+
+
+def test_rows_of_length_one():
+    rows = Rows.present([["b", "a"], ["a"], []], {"a": 0, "b": 1})
+    assert rows.columns.tolist() == [0, 1, 0]
+    lengths = np.linalg.norm(dense(rows.weighted(np.array([3.0, 4.0])).unit(), 2), axis=1)
     assert lengths == pytest.approx([1, 1, 0])
+
+
+def sparse(table):
+    return Rows.of({int(c): row[c] for c in np.flatnonzero(row)} for row in table)
+
+
+def dense(rows, width):
+    table = np.zeros((len(rows), width))
+    table[rows.owner, rows.columns] = rows.values
+    return table
 
 
 @pytest.mark.parametrize(
@@ -69,7 +92,7 @@ def test_when_queries_are_the_same():
 
 
 def test_queries_within_and_alike():
-    pairs = QueryPairs(["kge norm", "norm", "norm unheard", "margin", ""], TEXT)
+    pairs = Queries(TEXT).pairs(["kge norm", "norm", "norm unheard", "margin", ""])
     first, second = np.array([0, 1, 1, 3, 4]), np.array([1, 0, 2, 0, 0])
     assert list(pairs.same(first, second)) == [False] * 5
     assert list(pairs.within(first, second)) == [False, True, True, False, True]
@@ -80,15 +103,28 @@ def test_queries_within_and_alike():
 
 
 def test_bm25_by_its_formula():
-    counts = scipy.sparse.csr_matrix(np.array([[2.0, 0, 1], [0, 1, 0], [1, 1, 4]]))
-    found = bm25_weights(counts).toarray()
-    lengths, documents = counts.toarray().sum(1), 3
+    counts = np.array([[2.0, 0, 1], [0, 1, 0], [1, 1, 4]])
+    lengths, documents = counts.sum(1), 3
+    rows = sparse(counts)
+    found = dense(bm25_weights(rows, rows.rarity(3), lengths.mean()), 3)
     for d in range(3):
         for w in range(3):
-            f, n = counts[d, w], np.count_nonzero(counts.toarray()[:, w])
+            f, n = counts[d, w], np.count_nonzero(counts[:, w])
             idf = math.log(1 + (documents - n + 0.5) / (n + 0.5))
             expected = idf * f / (f + 1.5 * (0.25 + 0.75 * lengths[d] / lengths.mean()))
             assert found[d, w] == pytest.approx(expected, abs=1e-6)
+
+
+def test_bm25_as_bm25s_has_it():
+    draw = np.random.default_rng(0)
+    counts = draw.integers(0, 4, (20, 15)) * (draw.random((20, 15)) < 0.5)
+    corpus = [[str(w) for w in range(15) for _ in range(int(row[w]))] for row in counts]
+    engine = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+    engine.index(corpus, show_progress=False)
+    rows = sparse(counts.astype(float))
+    found = dense(bm25_weights(rows, rows.rarity(15), counts.sum(1).mean()), 15)
+    for word in range(15):
+        np.testing.assert_allclose(engine.get_scores([str(word)]), found[:, word], rtol=1e-5)
 
 
 def test_trigrams_see_through_spelling():
@@ -98,11 +134,8 @@ def test_trigrams_see_through_spelling():
 
 
 def matches(query, name):
-    log = SearchLog.from_records(
-        [{"time": 1, "user": "u", "query": query, "results": ["d2", "d1", "d0"], "clicks": []}], SHELF
-    )
-    table = TEXT.features(log, np.array([0]))
-    return dict(zip(["d2", "d1", "d0"], table.column(name).tolist(), strict=True))
+    found = TEXT.columns(TEXT.taken, np.array([2, 1, 0]), [query], np.zeros(3, int), np.array([3]))
+    return dict(zip(["d2", "d1", "d0"], found[name].tolist(), strict=True))
 
 
 def test_words_that_query_and_document_share():
@@ -128,9 +161,25 @@ def test_a_query_without_words_matches_nothing():
     assert matches("", "title_cosine") == {"d2": 0, "d1": 0, "d0": 0}
 
 
-def test_an_empty_catalogue():
-    empty = TextMatch(Documents(["d"], [""], [None], [None]))
-    log = SearchLog.from_records(
-        [{"time": 1, "user": "u", "query": "q", "results": ["d"], "clicks": []}], empty.documents
-    )
-    assert np.isfinite(empty.features(log, np.array([0])).values).all()
+@pytest.mark.parametrize("query", ["q", ""])
+def test_an_empty_catalogue(query):
+    for documents in (Documents(["d"], [""], [None], [None]), Documents(["d"], ["q"], ["q"], [None])):
+        empty = TextMatch(Documents([], [], [], []))
+        taken = empty.taken_apart(documents)
+        found = empty.columns(taken, np.array([0]), [query], np.array([0]), np.array([1]))
+        assert all(np.isfinite(column).all() for column in found.values())
+
+
+def test_a_document_taken_apart_alone_is_what_it_is_in_its_catalogue():
+    again = TEXT.taken.take(np.array([2])).followed_by(TEXT.taken_apart(Documents(*(x[:2] for x in fields_of(SHELF)))))
+    order = np.array([1, 2, 0])
+    for column, other in zip(
+        TEXT.columns(TEXT.taken, np.arange(3), ["norm docs"], np.zeros(3, int), np.array([3])).values(),
+        TEXT.columns(again, order, ["norm docs"], np.zeros(3, int), np.array([3])).values(),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(column, other)
+
+
+def fields_of(documents):
+    return documents.ids, documents.titles, documents.texts, documents.terms

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from capse.search.satisfaction import Satisfaction
 from tests.search.ingest.log_lines import click, impression
 
 # One log in which every case is a user with sessions of her own: the records, and the satisfied clicks among theirs.
@@ -28,13 +31,12 @@ CASES = {
         [impression("6", 0, user="u4", clicks=[click("a", 50, 2.0), click("a", 5, 31.0), click("b", 90, 1.0)])],
         {("6", "a"), ("6", "b")},
     ),
-    "a missing dwell is the time to the next event of the session": (
+    "a click whose dwell is not known counts, whatever comes next": (
         [
-            impression("7", 0, user="u5", clicks=[click("a", 1), click("b", 11)]),  # 10 s to b, 40 s to the next list
-            impression("8", 51, user="u5", clicks=[click("a", 52), click("b", 53)]),
-            impression("9", 9_000, user="u5"),  # in another session, so no event that ends the last click
+            impression("7", 0, user="u5", clicks=[click("a", 0), click("b", 11)]),  # a: at the moment of its list
+            impression("8", 51, user="u5", clicks=[click("a", 52), click("b", 53, 2.0), click("c", 54)]),
         ],
-        {("7", "b"), ("8", "b")},
+        {("7", "a"), ("7", "b"), ("8", "a"), ("8", "c")},
     ),
     "a dwell that is given stands, whatever comes next": (
         [impression("10", 0, user="u6", clicks=[click("a", 1, 3.0), click("b", 100)])],
@@ -66,17 +68,23 @@ def test_a_clicked_result_has_its_first_time_and_its_longest_dwell(found):
     assert (row["clicked"], row["clicked_at"], row["dwell"], row["satisfied"]) == (False, None, None, False)
 
 
-def test_the_dwell_that_was_inferred_is_kept(found):
-    dwells = {label + document: found.result(label, document)["dwell"] for label in "78" for document in "ab"}
-    assert dwells == {"7a": 10.0, "7b": 40.0, "8a": 1.0, "8b": None}
+def test_a_missing_dwell_can_be_inferred_from_the_next_event_of_the_session(ingested):
+    records = [
+        impression("1", 0, clicks=[click("a", 1), click("b", 11)]),  # 10 s to b, 40 s to the next list
+        impression("2", 51, clicks=[click("a", 51), click("b", 51), click("c", 53)]),  # nothing follows at 51 but 51
+        impression("3", 9_000),  # in another session, so no event that ends the last click
+    ]
+    found = ingested(records, infer_dwell=True)
+    dwells = {label + document: found.result(label, document)["dwell"] for label in "12" for document in "ab"}
+    assert dwells == {"1a": 10.0, "1b": 40.0, "2a": None, "2b": 2.0}
+    assert found.satisfied == {("1", "b"), ("2", "a"), ("2", "c")}
+    assert "a missing dwell is the time to the next event of the session" in " ".join(found.report.notes)
 
 
 def test_the_notes_tell_the_rule(found):
     notes = " ".join(found.report.notes)
-    assert "satisfied is a click with a dwell of 30 s or more, or the last of its session" in notes
-    assert (
-        "a missing dwell is the time to the next event of the session; 2 of 19 clicked results have no dwell" in notes
-    )
+    satisfied = sum(len(expected) for _, expected in CASES.values())
+    assert f"{Satisfaction()}: {satisfied} of 20 clicked results are, and the dwell of 5 is not known" in notes
 
 
 @pytest.mark.parametrize(
@@ -92,8 +100,8 @@ def test_the_rule_can_be_set(ingested, settings, expected):
 @pytest.mark.parametrize(
     ("settings", "expected", "note"),
     [
-        ({}, {("1", "a"), ("1", "b"), ("2", "c")}, "the log knows no dwell: every click counts as satisfied"),
-        ({"without_dwell": "last"}, {("2", "c")}, "the last click of each session counts as satisfied"),
+        ({}, {("1", "a"), ("1", "b"), ("2", "c")}, "or one whose dwell is not known: 3 of 3 clicked results are"),
+        ({"without_dwell": "last"}, {("2", "c")}, "or the last of its session: 1 of 3 clicked results are"),
     ],
 )
 def test_a_log_without_dwell_and_times(ingested, settings, expected, note):
@@ -103,6 +111,14 @@ def test_a_log_without_dwell_and_times(ingested, settings, expected, note):
     assert any(note in line for line in found.report.notes)
 
 
-def test_inferring_can_be_turned_off(ingested):
-    records = [impression("1", 0, clicks=[click("a", 1), click("b", 100)])]
-    assert ingested(records, infer_dwell=False, without_dwell="last").satisfied == {("1", "b")}
+@given(
+    dwell=st.none() | st.sampled_from([0.0, 29.9, 30.0, 90.0]),
+    last=st.booleans(),
+    rule=st.builds(Satisfaction, st.just(30.0), st.booleans(), st.sampled_from(["all", "last"])),
+)
+def test_the_rule_in_words(dwell, last, rule):
+    """By cases, from its docstring."""
+    if dwell is None:
+        assert rule.counts(None, last=last) == (rule.without_dwell == "all" or last)
+    else:
+        assert rule.counts(dwell, last=last) == (dwell >= 30 or (last and rule.last))

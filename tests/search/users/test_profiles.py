@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capse.errors import RunError, SettingsError
+from capse.errors import SettingsError
 from capse.search.logs.history import Clicks, Replay, cutoffs
 from capse.search.logs.search_log import SearchLog
-from capse.search.users.profiles import DECAY, Profile, profile_key, user_vectors
+from capse.search.users.profiles import DECAY, REMEMBERED, profile_key, profile_vector, user_vectors
 
 DAY = 86_400
 DOCUMENTS = [f"d{number}" for number in range(6)]
@@ -119,33 +118,37 @@ def test_an_unknown_scale_is_refused():
         user_vectors(log, np.eye(1, dtype=np.float32), cutoffs(log), "sesion")  # type: ignore[arg-type] # that is the mistake
 
 
-class TestProfile:
-    def test_click_after_click_it_is_the_formula(self):
-        rows = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
-        profile = Profile.empty(3)
-        for row in rows:
-            profile.add(row)
-        weights = 0.9 ** np.arange(7)[::-1]
-        assert profile.vector == pytest.approx(weights @ rows / weights.sum(), rel=1e-6)
+def test_the_vector_of_some_clicks_is_the_formula() -> None:
+    rows = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+    weights = 0.9 ** np.arange(7)[::-1]
+    assert profile_vector(rows) == pytest.approx(weights @ rows / weights.sum(), rel=1e-6)
 
-    def test_is_stored_as_json_without_loss(self):
-        profile = Profile.empty(2, decay=0.7)
-        for row in ([0.1, 1 / 3], [np.pi, -1e-7]):
-            profile.add(np.array(row, np.float32))
-        again = Profile.from_mapping(json.loads(json.dumps(profile.to_mapping())))
-        assert (again.total.tolist(), again.weight, again.decay) == (profile.total.tolist(), profile.weight, 0.7)
 
-    @pytest.mark.parametrize("damage", [{}, {"total": "x", "weight": 1, "decay": 1}, {"total": [1], "weight": None}])
-    def test_damage_is_said(self, damage):
-        with pytest.raises(RunError, match="a stored profile is damaged"):
-            Profile.from_mapping(damage)
+def test_keys_of_profiles() -> None:
+    noon, midnight = DAY * 10**6 // 2, DAY * 10**6
+    assert profile_key("session", "u", "s", noon) == ("session", "u", "s")
+    assert profile_key("daily", "u", "s", noon) == profile_key("daily", "u", "t", midnight - 1)
+    assert profile_key("daily", "u", "s", noon) != profile_key("daily", "u", "s", midnight)
+    assert profile_key("long", "u", "s", noon) == ("long", "u")
 
-    def test_keys(self):
-        noon, midnight = DAY * 10**6 // 2, DAY * 10**6
-        assert profile_key("session", "u", "s", noon) == ("session", "u", "s")
-        assert profile_key("daily", "u", "s", noon) == profile_key("daily", "u", "t", midnight - 1)
-        assert profile_key("daily", "u", "s", noon) != profile_key("daily", "u", "s", midnight)
-        assert profile_key("long", "u", "s", noon) == ("long", "u")
+
+def test_what_is_older_than_the_latest_clicks_is_forgotten() -> None:
+    """One user with two sessions and more clicks than are remembered, with a decay that would show them."""
+    asked = {"user": "u", "query": "q", "results": ["a", "b"]}
+    many = REMEMBERED + 5
+    log = log_of(
+        [
+            {"time": at, "session": "s" if at < 3 else "t", "clicks": ["a" if at < 10 else "b"], **asked}
+            for at in range(many)
+        ]
+        + [{"time": many, "session": one, "clicks": [], **asked} for one in ("s", "t")]
+    )
+    vectors, at = np.eye(2, dtype=np.float32), cutoffs(log)
+    long, _ = user_vectors(log, vectors, at, "long", decay=1.0)
+    assert long[-1] == pytest.approx([5 / REMEMBERED, 1 - 5 / REMEMBERED])
+    session, known = user_vectors(log, vectors, at, "session", decay=1.0)
+    assert known[-2:].tolist() == [False, True]
+    assert session[-1].tolist() == long[-1].tolist()
 
 
 class TestHistory:

@@ -1,4 +1,4 @@
-"""Stores with a fold that forgets nothing, so that a lost or repeated event shows; on SQLite and on PostgreSQL."""
+"""Stores on SQLite and on PostgreSQL, and events for them."""
 
 from __future__ import annotations
 
@@ -65,18 +65,6 @@ def postgres():
     shutil.rmtree(server.folder)
 
 
-def remember(state, event):
-    """Every event that counted, in that order. It fails on what a fold must not see."""
-    assert event.kind in ("impression", "click")
-    assert event.dwell is None
-    return {"seen": [*(state or {"seen": []})["seen"], event.id]}
-
-
-@pytest.fixture
-def fold():
-    return remember
-
-
 @pytest.fixture
 def path(tmp_path):
     """Where SQLite's file will be."""
@@ -91,14 +79,14 @@ def url(request, path):
 
 @pytest.fixture
 def store(url):
-    with Store.open(url, remember) as store:
+    with Store.open(url) as store:
         yield store
 
 
 @pytest.fixture
 def lite(path):
     """A store in SQLite, for what PostgreSQL's server sees to."""
-    with Store.open(str(path), remember) as store:
+    with Store.open(str(path)) as store:
         yield store
 
 
@@ -106,13 +94,15 @@ def lite(path):
 def make():
     """An event with what its kind needs; the rest as given."""
 
+    times: dict[str, int] = {}  # a second later for each new id
+
     def event(id, kind="click", user="ada", **given):
         needs: dict[str, dict[str, Any]] = {
             "impression": {"query": "engine", "documents": ("d1", "d2")},
-            "click": {"query": "engine", "document": "d1"},
+            "click": {"query": id, "document": "d1"},
             "dwell": {"click": "c", "dwell": 40.0},
         }
-        given = {"session": "s1", "time": 1_000_000, **needs[kind], **given}
-        return Event(**{"id": id, "kind": kind, "user": user, **given})
+        time = times.setdefault(id, 1_700_000_000_000_000 + 1_000_000 * len(times))
+        return Event(**{"id": id, "kind": kind, "user": user, "session": "s1", "time": time, **needs[kind], **given})
 
     return event

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from capse.errors import EventConflictError, EventError
-from capse.service.limits import MAX_EVENTS
-from capse.service.store import Event, Satisfaction, Store
-from capse.service.store.writing import REFOLDED
-
-
-def remember(state, event):
-    return {"seen": [*(state or {"seen": []})["seen"], event.id]}
+from capse.search.satisfaction import Satisfaction
+from capse.search.users.profiles import REMEMBERED
+from capse.search.users.user_state import DocumentText, PastClick, UserState
+from capse.service.limits import MAX_EVENTS, REMEMBERED_TEXT
+from capse.service.store import Event, Store, schema
+from tests.service.store.states import seen
 
 
 class TestRepeats:
@@ -27,117 +27,187 @@ class TestRepeats:
         events = [make("i", "impression"), make("c")]
         assert store.add(events) == ["accepted", "accepted"]
         assert store.add([*events, make("c2")]) == ["repeated", "repeated", "accepted"]
-        assert store.state("ada") == {"seen": ["i", "c", "c2"]}
+        assert seen(store.state("ada")) == ["c", "c2"]
         assert store.events("ada") == [*events, make("c2")]
 
     def test_within_one_request(self, store, make):
         assert store.add([make("c"), make("c")]) == ["accepted", "repeated"]
-        assert store.state("ada") == {"seen": ["c"]}
+        assert seen(store.state("ada")) == ["c"]
 
     @pytest.mark.parametrize(
-        "changed", [{"user": "bob"}, {"time": 2}, {"document": "d2"}, {"dwell": 31.0}, {"query": "other"}]
+        "changed", [{"session": "s2"}, {"time": 10**15 + 2}, {"document": "d2"}, {"dwell": 31.0}, {"query": "other"}]
     )
     def test_the_same_id_with_another_content_is_an_error_that_names_it(self, store, make, changed):
         store.add([make("c")])
         with pytest.raises(EventConflictError, match="event 'c' was sent before with another content"):
             store.add([make("new"), make("c", **changed)])
-        assert store.state("ada") == {"seen": ["c"]}, "all or none"
-        assert store.state("bob") is None
+        assert seen(store.state("ada")) == ["c"], "all or none"
         with pytest.raises(EventConflictError):
             store.add([make("x"), make("x", **changed)])
         assert store.add([make("x")]) == ["accepted"]
 
-    def test_after_a_restart_too(self, url, fold, make):
-        with Store.open(url, fold) as store:
+    def test_ids_are_a_users_own(self, store, make):
+        """Nobody can take an id from somebody else, or learn that it was used."""
+        store.add([make("c"), make("w", "dwell", dwell=50.0)])
+        assert store.add([make("c", user="eve"), make("w", "dwell", user="eve", dwell=1.0)]) == ["accepted"] * 2
+        assert store.add([make("c")]) == ["repeated"]
+        assert (seen(store.state("ada")), seen(store.state("eve"))) == (["c"], ["c"])
+
+    def test_after_a_restart_too(self, url, make):
+        with Store.open(url) as store:
             store.add([make("c")])
-        with Store.open(url, fold) as store:
+        with Store.open(url) as store:
             assert store.add([make("c")]) == ["repeated"]
-            assert store.state("ada") == {"seen": ["c"]}
+            assert seen(store.state("ada")) == ["c"]
+
+    def test_whether_the_run_knew_the_document_by_then_makes_no_difference(self, store, make):
+        assert store.add([make("c", title="A title", text="A text")]) == ["accepted"]
+        assert store.add([make("c")]) == ["repeated"]
 
 
 class TestSatisfaction:
     """What counts is folded; what does not (yet) is kept."""
 
-    def test_a_short_click_is_kept_and_not_folded(self, store, make):
-        store.add([make("short", dwell=3.0), make("long", dwell=30.0)])
-        assert store.state("ada") == {"seen": ["long"]}
-        assert store.describe_user("ada").clicks == 2
-        assert store.describe_user("ada").satisfied == 1
+    def test_a_short_click_is_kept_and_not_folded_once_another_follows(self, store, make):
+        store.add([make("short", dwell=3.0)])
+        assert seen(store.state("ada")) == ["short"], "the last of its session, so far"
+        store.add([make("i", "impression"), make("elsewhere", session="s2")])
+        assert seen(store.state("ada")) == ["short", "elsewhere"]
+        store.add([make("long", dwell=30.0)])
+        assert seen(store.state("ada")) == ["elsewhere", "long"]
+        assert (store.describe_user("ada").clicks, store.describe_user("ada").satisfied) == (3, 2)
 
-    def test_a_click_that_waits_counts_when_its_dwell_arrives(self, url, fold, make):
-        with Store.open(url, fold, rule=Satisfaction(without_dwell="wait")) as store:
-            store.add([make("c"), make("i", "impression")])
-            assert store.state("ada") == {"seen": ["i"]}
+    def test_a_click_that_comes_late_is_not_the_last(self, store, make):
+        first, second, third = (make(id) for id in "abc")
+        store.add([make("c", dwell=1.0), make("b", dwell=1.0)])
+        assert seen(store.state("ada")) == ["c"]
+        store.add([make("a", dwell=31.0)])
+        assert seen(store.state("ada")) == ["c", "a"]
+        assert first.time < second.time < third.time
+
+    def test_clicks_at_the_same_last_moment_are_all_last(self, store, make):
+        at = 1_700_000_050_000_000
+        store.add([make("a", dwell=1.0, time=at), make("b", dwell=1.0, time=at)])
+        assert seen(store.state("ada")) == ["a", "b"]
+        store.add([make("c", time=at + 1)])
+        assert seen(store.state("ada")) == ["c"]
+
+    def test_the_last_click_can_be_a_click_like_others(self, url, make):
+        with Store.open(url, rule=Satisfaction(last=False)) as store:
+            store.add([make("short", dwell=3.0)])
+            assert seen(store.state("ada")) == []
+
+    def test_a_click_that_waits_counts_when_its_dwell_arrives(self, url, make):
+        with Store.open(url, rule=Satisfaction(without_dwell="last")) as store:
+            store.add([make("c"), make("next")])
+            assert seen(store.state("ada")) == ["next"]
             store.add([make("w1", "dwell", dwell=10.0)])
-            assert store.state("ada") == {"seen": ["i"]}
+            assert seen(store.state("ada")) == ["next"]
             store.add([make("w2", "dwell", dwell=30.0)])
-            assert store.state("ada") == {"seen": ["i", "c"]}
+            assert seen(store.state("ada")) == ["next", "c"]
 
     def test_a_click_that_turns_out_short_is_taken_back(self, store, make):
         store.add([make("a"), make("c"), make("b")])
-        assert store.state("ada") == {"seen": ["a", "c", "b"]}
+        assert seen(store.state("ada")) == ["a", "c", "b"]
         store.add([make("w", "dwell", dwell=3.0)])
-        assert store.state("ada") == {"seen": ["a", "b"]}
+        assert seen(store.state("ada")) == ["a", "b"]
         store.add([make("w2", "dwell", dwell=33.0)])
-        assert store.state("ada") == {"seen": ["a", "b", "c"]}
+        assert seen(store.state("ada")) == ["a", "b", "c"]
 
     @pytest.mark.parametrize("together", [True, False], ids=["in one request", "one after the other"])
     def test_a_later_shorter_dwell_does_not_undo_a_satisfied_click(self, store, make, together):
         events = [make("c"), *(make(f"w{seconds}", "dwell", dwell=seconds) for seconds in (40.0, 3.0, 5.0))]
         for request in [events] if together else [[event] for event in events]:
             store.add(request)
-        assert store.state("ada") == {"seen": ["c"]}
-        assert store.describe_user("ada").satisfied == 1
+        store.add([make("next")])
+        assert seen(store.state("ada")) == ["c", "next"]
 
     def test_nor_one_whose_dwell_came_with_the_click(self, store, make):
-        store.add([make("c", dwell=40.0)])
+        store.add([make("c", dwell=40.0), make("next")])
         store.add([make("w", "dwell", dwell=3.0)])
-        assert store.state("ada") == {"seen": ["c"]}
+        assert seen(store.state("ada")) == ["c", "next"]
 
-    def test_of_very_many_events_the_latest_are_folded_again(self, store, make):
-        store.add([make("c"), *(make(f"e{n}") for n in range(5))])
-        store.add([make(f"e{n}") for n in range(5, REFOLDED + 5)])
+    def test_a_click_that_is_taken_back_makes_room_for_an_older_one(self, store, make):
+        """A state remembers so many clicks, and is at any time what folding all of them from the beginning gives."""
+        store.add([make(f"e{number}") for number in range(REMEMBERED + 20)])
+        store.add([make("c"), make("last")])
+        assert seen(store.state("ada"))[0] == "e22"
         store.add([make("w", "dwell", dwell=3.0)])
-        assert store.state("ada") == {"seen": [f"e{n}" for n in range(5, REFOLDED + 5)]}
+        assert seen(store.state("ada")) == [f"e{n}" for n in range(21, REMEMBERED + 20)] + ["last"]
+
+    def test_equal_clicks_are_taken_back_one_by_one(self, store, make):
+        same = {"query": "q", "time": 1_700_000_000_000_000}
+        store.add([make("a", **same), make("b", query="between"), make("c", **same), make("last")])
+        assert seen(store.state("ada")) == ["q", "between", "q", "last"]
+        store.add([make("w", "dwell", dwell=3.0)])
+        assert seen(store.state("ada")) == ["q", "between", "last"]
 
     def test_a_dwell_may_come_before_its_click(self, store, make):
         store.add([make("w", "dwell", dwell=3.0)])
-        store.add([make("c")])
-        assert store.state("ada") is None
-        assert store.describe_user("ada").clicks == 1
+        store.add([make("c"), make("next")])
+        assert seen(store.state("ada")) == ["next"]
+        assert store.describe_user("ada").clicks == 2
 
     def test_a_dwell_says_nothing_of_another_users_click(self, store, make):
-        store.add([make("c")])
+        store.add([make("c"), make("next")])
         store.add([make("w", "dwell", user="eve", dwell=1.0)])
-        assert store.state("ada") == {"seen": ["c"]}
+        assert seen(store.state("ada")) == ["c", "next"]
         assert store.state("eve") is None
 
     def test_a_dwell_of_what_is_no_click_does_nothing(self, store, make):
         store.add([make("c", "impression"), make("w", "dwell", dwell=1.0)])
-        assert store.state("ada") == {"seen": ["c"]}
+        assert store.state("ada") is None
+
+
+class TestTexts:
+    """Of documents that no run knew, as much as is needed to know them again."""
+
+    def test_a_text_is_remembered_with_its_click(self, store, make):
+        store.add([make("c", document="new", title="Title", text="t" * 3000), make("other", document="d1")])
+        assert store.state("ada").texts == {"new": DocumentText("Title", "t" * REMEMBERED_TEXT)}
+
+    def test_it_outlives_another_click_that_is_taken_back(self, store, make):
+        store.add([make("new", document="new", text="a text"), make("c"), make("last")])
+        store.add([make("w", "dwell", dwell=1.0)])
+        state = store.state("ada")
+        assert (seen(state), state.texts) == (["new", "last"], {"new": DocumentText("", "a text")})
+
+    def test_and_the_click_that_told_it(self, store, make):
+        store.add([make("c", document="new", text="a text"), make("again", document="new"), make("last")])
+        store.add([make("w", "dwell", dwell=1.0)])
+        state = store.state("ada")
+        assert (seen(state), state.texts) == (["again", "last"], {"new": DocumentText("", "a text")})
+
+
+def folded_from_the_beginning(store, user):
+    """Over everything that is stored and counts."""
+    with store._engine.connect() as connection:
+        counted = select(schema.events).where(schema.events.c.folded.is_not(None)).order_by(schema.events.c.folded)
+        owner = select(schema.users.c.number).where(schema.users.c.name == user).scalar_subquery()
+        rows = connection.execute(counted.where(schema.events.c.user == owner)).all()
+    state = UserState()
+    for row in rows:
+        text = DocumentText(row.title or "", row.text) if row.title or row.text else None
+        state.click(PastClick(row.document, row.session, row.time, row.query), text)
+    return state if rows else None
 
 
 def expected(events, rule):
-    """By brute force: walk through the events once; keep the order in which clicks come to count."""
+    """By brute force: after each event, judge every click by all that is known; keep the order of coming to count."""
     order: list[Any] = []
-    dwells: dict[str, Any] = {}
-    clicks: dict[str, Any] = {}
-    for event in events:
-        if event.kind == "impression":
-            order.append(event.id)
-            continue
-        if event.kind == "click":
-            clicks[event.id] = event
-        about = event.id if event.kind == "click" else event.click
-        if event.dwell is not None:
-            dwells[about] = max(event.dwell, dwells.get(about, 0.0))
-        if about in clicks:
-            good = rule.counts(dwells.get(about))
-            if good and about not in order:
-                order.append(about)
-            elif not good and about in order:
-                order.remove(about)
-    return {"seen": order} if order else None
+    for count in range(1, len(events) + 1):
+        known = events[:count]
+        clicks = [event for event in known if event.kind == "click"]
+        for click in clicks:
+            told = [event.dwell for event in known if event.kind == "dwell" and event.click == click.id]
+            dwell = max([one for one in [click.dwell, *told] if one is not None], default=None)
+            last = click.time == max(other.time for other in clicks if other.session == click.session)
+            good = rule.counts(dwell, last=last)
+            if good and click.id not in order:
+                order.append(click.id)
+            elif not good and click.id in order:
+                order.remove(click.id)
+    return order
 
 
 @st.composite
@@ -150,10 +220,11 @@ def streams(draw):
         dwell = draw(st.sampled_from([1.0, 29.0, 30.0, 90.0]))
         own = {
             "impression": {"query": "q", "documents": ("d",)},
-            "click": {"document": "d", "dwell": draw(st.sampled_from([None, dwell]))},
+            "click": {"document": "d", "query": f"{user}{number}", "dwell": draw(st.sampled_from([None, dwell]))},
             "dwell": {"click": f"{user}{draw(st.integers(0, 11))}", "dwell": dwell},
         }[kind]
-        events.append(Event(id=f"{user}{number}", kind=kind, user=user, session="s", time=number, **own))
+        about = {"session": draw(st.sampled_from(["s1", "s2"])), "time": 10**15 + draw(st.integers(0, 20))}
+        events.append(Event(id=f"{user}{number}", kind=kind, user=user, **about, **own))
     sent = []
     for event in events:
         sent.append(event)
@@ -165,7 +236,7 @@ def streams(draw):
 
 @pytest.fixture(
     scope="module",
-    params=[("sqlite", "count"), ("sqlite", "wait"), pytest.param(("postgresql", "count"), marks=pytest.mark.slow)],
+    params=[("sqlite", "all"), ("sqlite", "last"), pytest.param(("postgresql", "all"), marks=pytest.mark.slow)],
     ids="-".join,
 )
 def shared(request, tmp_path_factory):
@@ -174,7 +245,7 @@ def shared(request, tmp_path_factory):
     rule = Satisfaction(without_dwell=without_dwell)
     own = tmp_path_factory.mktemp("shared") / "db"
     url = str(own) if backend == "sqlite" else request.getfixturevalue("postgres").new_database()
-    with Store.open(url, remember, rule=rule) as store:
+    with Store.open(url, rule=rule) as store:
         yield store, rule, itertools.count()
 
 
@@ -186,7 +257,8 @@ def test_any_interleaving_of_repeats_gives_the_state_of_folding_once(shared, str
 
     def own(event):
         click = event.click and prefix + event.click
-        return event.model_copy(update={"id": prefix + event.id, "user": prefix + event.user, "click": click})
+        names = {"id": prefix + event.id, "user": prefix + event.user, "click": click}
+        return event.model_copy(update=names | ({"query": names["id"]} if event.kind == "click" else {}))
 
     events, requests = [own(event) for event in stream[0]], [[own(event) for event in part] for part in stream[1]]
     outcomes = [outcome for request in requests for outcome in store.add(request)]
@@ -195,7 +267,8 @@ def test_any_interleaving_of_repeats_gives_the_state_of_folding_once(shared, str
     for user in (prefix + "ada", prefix + "bob"):
         sent = [event for event in events if event.user == user]
         assert store.events(user) == sent
-        assert store.state(user) == expected(sent, rule)
+        assert seen(store.state(user)) == expected(sent, rule)
+        assert store.state(user) == folded_from_the_beginning(store, user) or not expected(sent, rule)
 
 
 class TestGroups:
@@ -211,9 +284,9 @@ class TestGroups:
             thread.start()
         for thread in threads:
             thread.join()
-        assert sorted(store.state("ada")["seen"]) == sorted(f"{t}.{n}" for t in range(8) for n in range(20))
+        assert sorted(seen(store.state("ada"))) == sorted(f"{t}.{n}" for t in range(8) for n in range(20))
         for t in range(8):
-            assert store.state(f"user {t}") == {"seen": [f"{t}.{n}.own" for n in range(20)]}
+            assert seen(store.state(f"user {t}")) == [f"{t}.{n}.own" for n in range(20)]
 
     def test_a_request_that_fails_does_not_take_others_along(self, store, make):
         store.add([make("taken")])
@@ -230,7 +303,7 @@ class TestGroups:
             threading.Thread(target=send, args=(name, events))
             for name, events in (
                 ("good", [make("a")]),
-                ("bad", [make("b"), make("taken", user="bob")]),
+                ("bad", [make("b"), make("taken", document="other")]),
                 ("also good", [make("c"), make("taken")]),
             )
         ]
@@ -244,7 +317,7 @@ class TestGroups:
         assert outcomes["good"] == ["accepted"]
         assert outcomes["also good"] == ["accepted", "repeated"]
         assert isinstance(outcomes["bad"], EventConflictError)
-        assert sorted(store.state("ada")["seen"]) == ["a", "c", "taken"]
+        assert sorted(seen(store.state("ada"))) == ["a", "c", "taken"]
 
     def test_one_who_stops_waiting_leaves_its_turn_to_the_next(self, store, make, monkeypatch):
         """Ctrl-C reaches one who was to write next, before that one could."""
@@ -278,22 +351,8 @@ class TestGroups:
         first.join(10)
         second.join(10)
         assert (stopped, outcomes) == ([True], ["accepted"])
-        assert store.state("ada") == {"seen": ["a"]}
+        assert seen(store.state("ada")) == ["a"]
         assert store.add([make("b")]) == ["accepted"]
-
-    def test_a_fold_that_fails_fails_its_request_only(self, url, make):
-        def picky(state, event):
-            if event.document == "bad":
-                raise ZeroDivisionError("picky")
-            return {"count": (state or {"count": 0})["count"] + 1, "bad": {1} if event.document == "no json" else 0}
-
-        with Store.open(url, picky) as store:
-            for document, error in (("bad", ZeroDivisionError), ("no json", TypeError)):
-                with pytest.raises(error):
-                    store.add([make("good"), make("c", document=document)])
-                assert store.events("ada") == []
-            assert store.add([make("good")]) == ["accepted"]
-            assert store.state("ada")["count"] == 1
 
     def test_large_requests(self, store, make):
         """More than fit into one group, and into one statement of SQLite."""
@@ -304,33 +363,5 @@ class TestGroups:
         with pytest.raises(EventError, match="1001 events at once: send at most 1000"):
             store.add([*events, make("one more")])
 
-    def test_two_stores_that_give_one_id_to_two_users(self, url, store, fold, make):
-        """One of them is told so, whichever comes first; in PostgreSQL they do not wait for each other's users."""
-        outcomes = []
-
-        def send(into, user, number):
-            try:
-                outcomes.append(into.add([make(f"e{number}", user=user), make(f"own {user} {number}", user=user)]))
-            except EventConflictError as error:
-                outcomes.append(error.id)
-
-        with Store.open(url, fold) as other:
-            for number in range(10):
-                threads = [threading.Thread(target=send, args=(one, user, number))
-                           for one, user in ((store, "ada"), (other, "bob"))]  # fmt: skip
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
-        assert sorted(map(str, outcomes)) == sorted([*(f"e{n}" for n in range(10)), *["['accepted', 'accepted']"] * 10])
-        assert len(store.events("ada")) + len(store.events("bob")) == 20
-
     def test_nothing_to_add(self, store):
         assert store.add([]) == []
-
-    def test_a_store_for_reading_needs_no_fold(self, url, store, make):
-        store.add([make("c")])
-        with Store.open(url) as reader:
-            assert reader.state("ada") == {"seen": ["c"]}
-            with pytest.raises(ValueError, match="without a fold"):
-                reader.add([make("d")])

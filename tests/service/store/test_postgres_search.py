@@ -41,7 +41,7 @@ def test_postgresql_finds_and_the_service_ranks(engine, postgres, serve, search_
     asked = {"user": "ada", "session": "s", "query": "jaguars", "documents": found}
     before = [one["document"] for one in client.post("/v1/rerank", asked).json()["documents"]]
     assert before == [one["id"] for one in found]
-    click = {"id": "c", "kind": "click", "user": "ada", "session": "s", "time": 1, "document": before[-1]}
+    click = {"id": "c", "kind": "click", "user": "ada", "session": "s", "time": 1_700_000_000, "document": before[-1]}
     assert client.post("/v1/events", click).json() == {"outcomes": ["accepted"]}
     after = client.post("/v1/rerank", asked).json()["documents"]
     assert {one["document"] for one in after} == set(before)

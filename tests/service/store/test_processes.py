@@ -12,7 +12,9 @@ from collections import Counter
 
 import pytest
 
+from capse.search.users.profiles import REMEMBERED
 from capse.service.store import Store
+from tests.service.store.states import seen
 
 DRIVER = '''
 import array, fcntl, json, os, random, signal, sys, termios, threading, time, traceback
@@ -20,21 +22,20 @@ import alembic.runtime.environment, alembic.script  # before the processes part
 from capse.service.store import Event, Store
 
 url, kills = sys.argv[1], int(sys.argv[2])
-
-
-def fold(state, event):
-    return {"seen": [*(state or {"seen": []})["seen"], event.id]}
+START = 1_700_000_000_000_000
 
 
 def event(writer, number):
     """One in three of a user who is this writer's alone, the others of a user whom all share."""
     user = writer if number % 3 == 0 else "ada"
-    return Event(id=f"{writer}.{number}", kind="click", user=user, session="s", time=number, document=f"d{number}")
+    about = {"user": user, "session": "s", "time": START + number, "document": f"d{number}",
+             "query": f"{writer}.{number}"}
+    return Event(id=f"{writer}.{number}", kind="click", **about)
 
 
 def write(writer, first, out, count=10**9):
     """Two threads send pairs of events and repeat the first pair; what was acknowledged is written to a pipe."""
-    with Store.open(url, fold) as store:
+    with Store.open(url) as store:
         def send(thread):
             for number in range(first + 10**6 * thread, first + 10**6 * thread + count, 2):
                 pair = [event(writer, number), event(writer, number + 1)]
@@ -126,7 +127,7 @@ def check(url, acknowledged):
             for event in events:
                 assert event.id not in stored
                 stored[event.id] = user
-            assert store.state(user) == {"seen": [event.id for event in events]}
+            assert seen(store.state(user)) == [event.id for event in events][-REMEMBERED:]
     assert set(acknowledged) <= set(stored.items())
     return stored
 

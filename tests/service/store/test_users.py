@@ -13,8 +13,10 @@ from contextlib import closing
 import pytest
 
 from capse.errors import StoreError
+from capse.search.users.user_state import PastClick, UserState
 from capse.service.store import Deletion, Event, Store, UserDescription
 from capse.service.store import engine as engines
+from tests.service.store.states import seen
 
 
 def left_in_files(folder, word):
@@ -35,9 +37,18 @@ def stale_copies(path, names):
 
 class TestDescription:
     def test_counts_what_is_stored(self, store, make):
-        store.add([make("i", "impression", time=5), make("c", time=9), make("short", dwell=2.0, session="s2", time=7)])
+        first, short, shorter, last = (10**15 + seconds for seconds in range(4))
+        store.add(
+            [
+                make("i", "impression", time=first),
+                make("c", time=last),
+                make("short", dwell=2.0, session="s2", time=short),
+                make("shorter", dwell=1.0, session="s2", time=shorter),
+            ]
+        )
+        state = UserState([PastClick("d1", "s1", last, "c"), PastClick("d1", "s2", shorter, "shorter")])
         assert store.describe_user("ada") == UserDescription(
-            "ada", impressions=1, clicks=2, satisfied=1, sessions=2, first=5, last=9, state={"seen": ["i", "c"]}
+            "ada", impressions=1, clicks=3, satisfied=2, sessions=2, first=first, last=last, state=state
         )
 
     @pytest.mark.parametrize("name", ["nobody", "", "a\0b", "\ud800"])
@@ -58,16 +69,16 @@ class TestDeletion:
         assert store.events("ada") == []
         assert store.find_key(own) is None
         assert store.find_key(other) is not None
-        assert store.state("bob") == {"seen": ["b"]}
+        assert seen(store.state("bob")) == ["b"]
 
     def test_ids_may_come_again(self, store, make):
         store.add([make("a")])
         store.delete_user("ada")
         assert store.add([make("a", user="bob")]) == ["accepted"]
         assert store.add([make("c")]) == ["accepted"]
-        assert store.state("ada") == {"seen": ["c"]}
+        assert seen(store.state("ada")) == ["c"]
 
-    def test_while_events_arrive_leaves_state_and_events_agreeing(self, url, store, fold, make):
+    def test_while_events_arrive_leaves_state_and_events_agreeing(self, url, store, make):
         """Two stores, as two processes have them; what comes after a deletion begins a new user."""
         failed = []
 
@@ -78,7 +89,7 @@ class TestDeletion:
             except Exception as error:
                 failed.append(error)
 
-        with Store.open(url, fold) as other:
+        with Store.open(url) as other:
             threads = [threading.Thread(target=send, args=pair) for pair in ((store, "x"), (other, "y"))]
             for thread in threads:
                 thread.start()
@@ -90,24 +101,21 @@ class TestDeletion:
         assert failed == []
         left = [event.id for event in store.events("ada")]
         assert removed + len(left) == 50
-        assert store.state("ada") == ({"seen": left} if left else None)
-        assert len(store.state("bob")["seen"]) == 50
+        assert seen(store.state("ada")) == left
+        assert len(seen(store.state("bob"))) == 50
 
     def test_leaves_no_byte_in_sqlites_files(self, path, tmp_path):
         """Many users in random order, rows of many sizes: pages split, and leave copies of rows in unused places."""
 
-        def texts(state, event):
-            return {"of": event.user, "queries": [*(state or {"queries": []})["queries"], event.query][-20:]}
-
         rng = random.Random(3)
         names = [f"user-{rng.getrandbits(64):016x}" for _ in range(600)]
-        with Store.open(str(path), texts) as store:
+        with Store.open(str(path)) as store:
             for _ in range(12):
                 users = rng.choices(names, k=rng.randint(50, 200))
                 store.add(
                     [
-                        Event(id=f"{user}:{rng.getrandbits(60)}", kind="click", user=user, session=f"{user}:1", time=1,
-                              query=f"{user} {'asks ' * rng.randint(0, 60)}", document=f"{user}'s")
+                        Event(id=f"{user}:{rng.getrandbits(60)}", kind="click", user=user, session=f"{user}:1",
+                              time=10**15, query=f"{user} {'asks ' * rng.randint(0, 60)}", document=f"{user}'s")
                         for user in users
                     ]
                 )  # fmt: skip
@@ -118,9 +126,9 @@ class TestDeletion:
                 store.delete_user(user)
                 assert left_in_files(tmp_path, user) == []
 
-    def test_a_reader_that_hinders_it_is_named_and_it_can_be_repeated(self, path, tmp_path, fold, make, monkeypatch):
+    def test_a_reader_that_hinders_it_is_named_and_it_can_be_repeated(self, path, tmp_path, make, monkeypatch):
         monkeypatch.setattr(engines, "FILE_WAIT", 0.05)
-        with Store.open(str(path), fold) as store:
+        with Store.open(str(path)) as store:
             store.add([make("a", user="ada lovelace")])
             reader = sqlite3.connect(path, isolation_level=None)
             reader.execute("BEGIN")

@@ -16,6 +16,7 @@ COMMANDS: Registry[typer.Typer] = Registry(
         "train": "capse.cli.search.train:app",
         "evaluate": "capse.cli.search.evaluate:app",
         "rerank": "capse.cli.search.rerank:app",
+        "forget": "capse.cli.search.forget:app",
     },
 )
 

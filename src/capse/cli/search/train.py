@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from capse.cli.output import echo
-from capse.experiments.search.methods import METHODS
+from capse.experiments.search.methods import BEST, METHODS
 
 app = typer.Typer(short_help="Learn from a log how to rank for each user.", rich_markup_mode=None, add_completion=False)
 
@@ -21,7 +21,9 @@ def train(
     recipe: Annotated[str | None, typer.Argument(help="A YAML file or the name of a shipped search recipe.")] = None,
     method: Annotated[
         str | None,
-        typer.Option(help=f"{', '.join(METHODS)}; one that learns, with its shipped recipe if none is given."),
+        typer.Option(
+            help=f"One that learns: {', '.join(METHODS)}; {BEST}, the best, if neither it nor RECIPE is given."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -29,13 +31,14 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
 ) -> None:
-    """Train CapsE, ConvKB or TransE on (query, user, document): what was clicked against what was shown beside it.
+    """Learn from what was clicked, and what was shown beside it, how to rank for each user.
 
-    SP is trees over features of text, clicks and topics, the blend SP with CapsE's score among its features; both are
-    for evaluation, and are not resumed.
+    SP is trees over features of text, clicks and topics; the blend, which is the best, is SP with CapsE's score among
+    its features. CapsE, ConvKB and TransE score (query, user, document). Where a method is not above the engine on the
+    validation lists, the engine's order stands, and that is said.
 
-    The run holds all that re-ranking needs, the documents' vectors included. Ctrl-C stops cleanly; --resume goes on and
-    ends with the same weights as if nothing had happened.
+    The run holds all that re-ranking needs: the documents' words and vectors, and what was clicked until the test
+    period. Ctrl-C stops cleanly; --resume goes on with CapsE, ConvKB and TransE, and ends with the same weights.
     """
     from capse.cli.search.progress import ListProgress
     from capse.experiments.search.methods import trainable
@@ -44,10 +47,10 @@ def train(
     from capse.search.ingest import open_log
 
     run = RunFolder(out)
-    chosen = NeuralMethod() if method is None else trainable(method)
     goes_on = resume and method is None and recipe is None and run.recipe.is_file()
     if goes_on:
         run.check_inputs()
+    chosen = trainable(method or BEST) if not goes_on and (method or not recipe) else NeuralMethod()
     resolved = chosen.resolve(run.recipe if goes_on else recipe, settings or [])
     try:
         with ListProgress(chosen.epochs(resolved), "mrr") as progress:

@@ -9,6 +9,7 @@ from typing import Any
 
 from capse.errors import SettingsError
 from capse.experiments.engine import Listener
+from capse.experiments.search.log_identity import require_same_log
 from capse.experiments.search.methods import METHODS, load_search_run, method_of, trainable
 from capse.search.evaluation.judged_lists import Ranker
 from capse.search.logs.search_log import SearchLog
@@ -57,5 +58,6 @@ class Choice:
     def ranker(self, log: SearchLog, listener: Listener | None = None) -> Ranker:
         """Train what needs training, on the training and validation periods of a log."""
         if self.run is not None:
+            require_same_log(self.run, log)
             return load_search_run(self.run)
         return METHODS[self.method].fit(log, self.resolved, seed=self.seed, listener=listener)

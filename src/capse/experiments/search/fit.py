@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from capse.errors import RunError, SettingsError
+from capse.errors import SettingsError
 from capse.experiments.engine import Listener, RunEngine
 from capse.experiments.search.list_training import ListValidator, start_users, training_lists, training_users
+from capse.experiments.search.log_identity import identity, stored_identity, write_identity
 from capse.experiments.search.recipe import SearchRecipe, SearchValidation
 from capse.models import ModelSettings
-from capse.runs.atomic import write_json
 from capse.runs.folder import RunFolder
+from capse.runs.manifest import entering
 from capse.search.logs.search_log import SearchLog
 from capse.search.rankers.search_run import SearchRun, personal_model
+from capse.search.rankers.standing import FILE as STANDING
+from capse.search.rankers.standing import Standing
+from capse.search.rankers.training_past import TrainingPast
 from capse.search.users.user_state import ProfileSettings
 from capse.search.vectors.vector_space import VectorSettings, VectorSpace, build_vectors
 from capse.training.learner import GradientLearner
@@ -25,8 +25,6 @@ from capse.training.list_objective import ListObjective, Shown
 from capse.training.losses import Loss
 from capse.training.optimizers import Optimizer
 from capse.training.settings import Training
-
-LOG = "log.json"  # in the run: which log it was begun with
 
 
 def fit_search(
@@ -72,7 +70,7 @@ def fit_search(
     recipe = replace(recipe, data=log.name)
     engine = RunEngine(out, recipe, [identity(log)], resume=resume, listener=listener)
     if engine.begun:
-        engine.check_data([_stored_identity(engine.folder)])
+        engine.check_data([stored_identity(engine.folder.path)])
         space = VectorSpace.load(engine.folder.vectors, recipe.vectors.encoder)
     users = training_users(log) if recipe.profile.user != "profile" else []
     if space is None:
@@ -87,44 +85,31 @@ def fit_search(
     if recipe.training.epochs and not any(len(parameter.view(-1)) for parameter in network.parameters()):
         remedy = "set profile.user=offset, or training.epochs=0"
         raise SettingsError(f"{recipe.method} has nothing to learn but users' vectors", remedy)
-    run = SearchRun(recipe.model, recipe.profile, network, space, users, engine.folder)
+    past = TrainingPast.of(log)
+    run = SearchRun(recipe.model, recipe.profile, network, space, users, Standing(), past, engine.folder)
     if recipe.profile.user == "trained":
         start_users(network, log, run, given)
     network.to(engine.device)
     objective = ListObjective(network, training_lists(log, run, given), recipe.loss, recipe.shown)
+    validator = ListValidator(log, run, given, recipe.validation.metric) if len(log.judged("valid")) else None
+    found: list[Standing] = []
 
     def begin(folder: RunFolder) -> None:
         run.save_inputs(folder)
-        write_json(folder.path / LOG, {"name": log.name, "fingerprint": identity(log).decode()})
+        write_identity(folder.path, log)
 
     def finish(folder: RunFolder) -> None:
         network.eval().to("cpu")
+        found.append(validator.standing() if validator else Standing(unknown=recipe.profile.unknown))
+        with entering(folder.path, folder.path / STANDING):
+            found[0].save(folder.path)
         run.save_weights(folder)
 
     engine.train(
         GradientLearner(objective, recipe.training, recipe.optimizer),
-        ListValidator(log, run, given, recipe.validation.metric) if len(log.judged("valid")) else None,
+        validator,
         begin=begin,
         finish=finish,
         results={"leaks": given.leaks},
     )
-    return run
-
-
-def identity(log: SearchLog) -> bytes:
-    """A short text that changes with anything that a run learns from a log."""
-    digest = hashlib.sha256()
-    for labels in (log.users, log.queries, log.documents.ids, log.documents.titles):
-        digest.update("\n".join(labels).encode())
-    columns = (log.time, log.user, log.session, log.query, log.split, log.offsets, log.document, log.position)
-    for column in (*columns, log.clicked_at, log.satisfied):
-        digest.update(np.ascontiguousarray(column).tobytes())
-    return digest.hexdigest()[:16].encode()
-
-
-def _stored_identity(folder: RunFolder) -> bytes:
-    try:
-        stored: str = json.loads((folder.path / LOG).read_text(encoding="utf-8"))["fingerprint"]
-        return stored.encode()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{folder.path / LOG} is missing or damaged", "train the run again") from error
+    return replace(run, standing=found[0])

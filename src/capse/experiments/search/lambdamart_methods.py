@@ -35,6 +35,8 @@ from capse.search.rankers.neural import NeuralRanker
 from capse.search.rankers.sp_lambdamart import SP, run_inside
 from capse.search.vectors.vector_space import VectorSettings, VectorSpace, build_vectors
 
+FORESTS = 5  # of the blend: one more tree is cheap where CapsE has been trained five times, and their mean is steadier
+
 
 def fit_sp(
     log: SearchLog,
@@ -80,6 +82,9 @@ class SPMethod(SearchMethod):
         vectors = {"vectors": to_mapping(ranker.space.settings)} if ranker.space else {}
         return {"lambdamart": to_mapping(ranker.model.settings), **vectors}
 
+    def notes(self, ranker: SP) -> list[str]:
+        return [warning] if (warning := ranker.standing.warning(ranker.name)) else []
+
     def load(self, run: Path) -> SP:
         return SP.load(run)
 
@@ -105,8 +110,8 @@ class BlendMethod(SPMethod):
     ) -> SP:
         recipe = recipe or self.resolve()
         seed = recipe.training.seed if seed is None else seed
-        train = partial(train_ranker, recipe=recipe, seed=seed, listener=listener, unknown="model")
-        return fit_blend_of(log, train, seed, label=recipe.method)
+        train = partial(train_ranker, recipe=recipe, seed=seed, listener=listener, ranks="model")
+        return fit_blend_of(log, train, seed, label=recipe.method, settings=LambdaMARTSettings(forests=FORESTS))
 
     def save(self, ranker: SP, folder: Path, recipe: SearchRecipe | None = None) -> None:
         super().save(ranker, folder)

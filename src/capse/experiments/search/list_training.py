@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from capse.arrays import Float32s, Int64s
+from capse.arrays import Float32s, Float64s, Int64s
 from capse.errors import DataError
 from capse.models import PersonalModel
 from capse.search.evaluation.list_metrics import list_metrics
 from capse.search.logs.search_log import SearchLog
 from capse.search.rankers.neural import UserVectors, padded_lists, score_rows
 from capse.search.rankers.search_run import SearchRun
+from capse.search.rankers.standing import Standing
 from capse.search.users.profiles import user_vectors
 from capse.search.vectors.vector_space import Vectors
 from capse.training.list_objective import Lists
@@ -54,7 +55,7 @@ def start_users(model: PersonalModel, log: SearchLog, run: SearchRun, vectors: V
 class ListValidator:
     """The metrics of the validation split, with everything known before each impression (prequential).
 
-    As in use, a list stays in the engine's order where nothing is known of its user.
+    As in use, a list stays in the engine's order where nothing is known of its user, if the settings say so.
     """
 
     def __init__(self, log: SearchLog, run: SearchRun, vectors: Vectors, metric: str) -> None:
@@ -65,16 +66,28 @@ class ListValidator:
         self.profiles: Float32s = users.profiles[self.impressions]
         self.rows: Int64s = users.rows[self.impressions]
         self.lengths = log.lengths[self.impressions]
-        self.known = np.repeat(users.known[self.impressions], self.lengths)
+        self.unknown = run.profile.unknown
+        ranked = users.known[self.impressions] | (self.unknown == "model")
+        self.ranked = np.repeat(ranked, self.lengths)
         results = log.rows(self.impressions)
         self.relevant = log.satisfied[results]
         self.engine = -log.position[results].astype(np.float64)
 
     def __call__(self) -> tuple[float, dict[str, Any]]:
-        given = (self.queries, self.profiles, self.rows, self.documents)
-        scores = np.where(self.known, score_rows(self.model, self.log, self.impressions, *given), self.engine)
-        found = list_metrics(scores, self.relevant, self.lengths, method="validation").means()
+        found = self._means(np.where(self.ranked, self._scores(self.profiles, self.rows), self.engine))
         return found[self.metric], found
+
+    def standing(self) -> Standing:
+        """The model as it is now, beside the engine."""
+        without_user = self._scores(np.zeros_like(self.profiles), np.full_like(self.rows, -1))
+        engine, alone = (self._means(scores)["mrr"] for scores in (self.engine, without_user))
+        return Standing(engine, self()[1]["mrr"], alone, self.unknown)
+
+    def _scores(self, profiles: Float32s, rows: Int64s) -> Float64s:
+        return score_rows(self.model, self.log, self.impressions, self.queries, profiles, rows, self.documents)
+
+    def _means(self, scores: Float64s) -> dict[str, float]:
+        return list_metrics(scores, self.relevant, self.lengths, method="validation").means()
 
 
 def _judged(log: SearchLog) -> Int64s:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the names of methods are listed without waiting for what th
     from capse.search.logs.search_log import SearchLog
 
 COMMAND = "capse search train"
+BEST = "blend"  # where no method is named
 
 
 class SearchMethod:
@@ -72,6 +73,10 @@ class SearchMethod:
         """What is said of a ranker in ``recipe.yaml``, beside the method."""
         return {}
 
+    def notes(self, ranker: Any) -> list[str]:
+        """What whoever trains a ranker should know of it, a line each."""
+        return []
+
     def load(self, run: Path) -> Ranker:
         """The ranker of a run of this method."""
         raise NotImplementedError
@@ -92,6 +97,7 @@ class SearchMethod:
         """Fit and leave a run in ``out``, whole or not at all."""
         import yaml
 
+        from capse.experiments.search.log_identity import write_identity
         from capse.runs.atomic import atomic_folder, check_free, write_text
         from capse.runs.folder import RunFolder
         from capse.runs.formats import FORMAT
@@ -101,8 +107,12 @@ class SearchMethod:
             raise SettingsError(f"--resume is given with --method {self.name}", "train it anew, with another --out")
         check_free(Path(out))
         ranker = self.fit(log, recipe, listener=listener)
+        if listener is not None:
+            for note in self.notes(ranker):
+                listener.message(note)
         with atomic_folder(Path(out)) as folder:
             self.save(ranker, folder, recipe)
+            write_identity(folder, log)
             sections = {"format": FORMAT, "method": self.name, **self.settings(ranker)}
             write_text(RunFolder(folder).recipe, yaml.safe_dump(sections, sort_keys=False, allow_unicode=True))
             write_manifest(folder)

@@ -25,15 +25,15 @@ def train_ranker(
     *,
     listener: Listener | None = None,
     space: VectorSpace | None = None,
-    unknown: Literal["engine", "model"] = "engine",
+    ranks: Literal["standing", "model"] = "standing",
 ) -> NeuralRanker:
     """Train in a folder that is gone with the ranker; ``seed`` takes the place of the recipe's.
 
-    ``unknown`` says who ranks for users of whom nothing is known; see `NeuralRanker`.
+    With ``ranks`` set to 'model' the engine's order never stands; see `NeuralRanker`.
     """
     if seed is not None:
         recipe = replace(recipe, training=replace(recipe.training, seed=seed))
-    return NeuralRanker(fit_search(log, recipe, listener=listener, space=space), unknown=unknown)
+    return NeuralRanker(fit_search(log, recipe, listener=listener, space=space), ranks=ranks)
 
 
 class NeuralMethod(SearchMethod):
@@ -58,7 +58,9 @@ class NeuralMethod(SearchMethod):
         seed: int | None = None,
         listener: Listener | None = None,
     ) -> NeuralRanker:
-        return train_ranker(log, recipe or self.resolve(), seed, listener=listener)
+        ranker = train_ranker(log, recipe or self.resolve(), seed, listener=listener)
+        _say_who_ranks(ranker.run, listener)
+        return ranker
 
     def train(
         self,
@@ -69,13 +71,19 @@ class NeuralMethod(SearchMethod):
         resume: bool = False,
         listener: Listener | None = None,
     ) -> None:
-        fit_search(log, recipe or self.resolve(), out=out, resume=resume, listener=listener)
+        _say_who_ranks(fit_search(log, recipe or self.resolve(), out=out, resume=resume, listener=listener), listener)
 
     def load(self, run: Path) -> NeuralRanker:
         return NeuralRanker(SearchRun.load(run))
 
     def recipe_of(self, run: Path) -> Path:
         return RunFolder.open(run, COMMAND).recipe
+
+
+def _say_who_ranks(run: SearchRun, listener: Listener | None) -> None:
+    warning = run.standing.warning(run.method)
+    if listener is not None and warning:
+        listener.message(warning)
 
 
 TRANSE, CONVKB, CAPSE = NeuralMethod("transe"), NeuralMethod("convkb"), NeuralMethod("capse")

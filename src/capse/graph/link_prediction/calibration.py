@@ -21,6 +21,8 @@ import torch
 
 from capse.arrays import Bools, Float64s
 from capse.errors import RunError, SettingsError
+from capse.evaluation.judgements import brier_score as brier_score
+from capse.evaluation.judgements import expected_calibration_error as expected_calibration_error
 from capse.evaluation.ranks import NonFiniteScoreError
 from capse.graph.dataset import Graph
 from capse.kernels.workspace import chunk_size
@@ -30,8 +32,6 @@ from capse.runs.folder import RunFolder
 from capse.runs.manifest import entering, is_whole
 from capse.runs.settings import fill
 from capse.triples import HEAD, TAIL, TripleIndex, Triples
-
-_BINS = 10
 
 
 @dataclass(frozen=True)
@@ -129,26 +129,6 @@ def fit_platt(scores: Float64s, true: Bools) -> tuple[float, float]:
     return float(a / spread), float(b - a * centre / spread)
 
 
-def brier_score(probabilities: Float64s, true: Bools) -> float:
-    """The mean of (p − truth)².
-
-    >>> brier_score(np.array([1.0, 0.5]), np.array([True, False]))
-    0.125
-    """
-    return float(((probabilities - true) ** 2).mean())
-
-
-def expected_calibration_error(probabilities: Float64s, true: Bools) -> float:
-    """Σ over ten equal bins of p: (share of triples in the bin) · |mean p − share of true triples in the bin|.
-
-    >>> round(expected_calibration_error(np.array([0.95, 0.95, 0.1]), np.array([True, True, False])), 4)  # 0.2 / 3
-    0.0667
-    """
-    bins = np.minimum((probabilities * _BINS).astype(np.int64), _BINS - 1)
-    surplus = np.bincount(bins, weights=probabilities - true, minlength=_BINS)
-    return float(np.abs(surplus).sum() / len(true))
-
-
 def _scored(
     model: TripleModel, graph: Graph, triples: Triples, generator: np.random.Generator
 ) -> tuple[Float64s, Bools]:
@@ -185,11 +165,9 @@ def _corrupted(
 def _score(model: TripleModel, triples: Triples, free: int) -> Float64s:
     """The score of each triple as a completion of the query for its free side."""
     h, r, t = torch.from_numpy(triples.astype(np.int64)).to(model.device).unbind(1)
-    if free == HEAD and model.reciprocal:
-        h, r, t = t, r + model.relation_count, h
     size = chunk_size(model.scorer.floats_per_triple, model.device)
     parts = zip(h.split(size), r.split(size), t.split(size), strict=True)
-    scores: Float64s = torch.cat([model.score_triples(*part) for part in parts]).double().cpu().numpy()
+    scores: Float64s = torch.cat([model.score_answers(free, *part) for part in parts]).double().cpu().numpy()
     if not np.isfinite(scores).all():
         row = int(np.isfinite(scores).argmin())
         raise NonFiniteScoreError(float(scores[row]), row, int(triples[row, free]), "a validation triple")

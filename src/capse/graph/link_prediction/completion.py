@@ -1,4 +1,4 @@
-"""What completes a triple: the best heads or tails for one query, or for a file of them."""
+"""What completes a triple: the best heads, tails or relations for one query, or for a file of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from capse.errors import SettingsError
 from capse.evaluation.ranks import NonFiniteScoreError
 from capse.graph.dataset import Graph
 from capse.graph.link_prediction.calibration import Calibration
+from capse.graph.link_prediction.candidates import Candidates
 from capse.graph.link_prediction.queries import FREE, Queries, encode_query, read_queries
 from capse.graph.link_prediction.ranking import BYTES_PER_SCORE, MOST_CPU_MEMORY
+from capse.graph.vocabulary import Vocabulary
 from capse.runs.atomic import atomic_path
 from capse.triples import HEAD, RELATION, TAIL, Ids
 
@@ -28,15 +30,15 @@ if TYPE_CHECKING:
 
 SCHEMA = pa.schema(
     [
-        ("head", pa.string()),  # the query, by labels; what it asks for is null
-        ("relation", pa.string()),
+        ("head", pa.string()),  # the query, by labels; a head or a tail that it asks for is null
+        ("relation", pa.string()),  # of the query; the answer where it asks for a relation
         ("tail", pa.string()),
         ("rank", pa.int32()),
-        ("entity", pa.string()),
+        ("entity", pa.string()),  # the answer; null where the query asks for a relation
         ("name", pa.string()),
         ("score", pa.float64()),
         ("known", pa.bool_()),
-        ("probability", pa.float64()),  # null where the run is not calibrated
+        ("probability", pa.float64()),  # null where the run is not calibrated, and of relations
     ]
 )
 _MOST_PREDICTIONS = 2**19  # held at a time, and in one row group of the output
@@ -57,18 +59,34 @@ class Prediction:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
+@dataclass(frozen=True)
+class PredictedRelation:
+    """A relation that may hold between two entities."""
+
+    relation: str  # its label
+    name: str
+    score: float
+    known: bool  # the completed triple is in some split of the run's graph
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``capse predict --json`` prints."""
+        return asdict(self)
+
+
 def predict(
     predictor: LinkPredictor,
     *,
-    relation: str,
+    relation: str | None = None,
     head: str | None = None,
     tail: str | None = None,
     top: int = 10,
     new: bool = False,
-) -> list[Prediction]:
-    """The ``top`` entities that best complete (head, relation, ?) or (?, relation, tail), best first.
+    among: Candidates | None = None,
+) -> list[Prediction] | list[PredictedRelation]:
+    """The ``top`` answers that best complete (head, relation, ?), (?, relation, tail) or (head, ?, tail), best first.
 
-    Labels or names will do. Entities of equal score are ordered by label. With ``new``, known facts are left out.
+    Labels or names will do. Answers of equal score are ordered by label. With ``new``, known facts are left out;
+    with ``among`` only those candidates may answer, who are entities.
 
     >>> import torch
     >>> from capse.graph.dataset import Graph
@@ -85,10 +103,14 @@ def predict(
     france 2.0 False
     paris 2.0 False
     """
-    if (head is None) == (tail is None):
-        raise SettingsError("a query needs either a head or a tail", "give one; the other is what is asked for")
+    if [head, relation, tail].count(None) != 1:
+        raise SettingsError("a query has two of head, relation and tail", "give two; the third is what is asked for")
+    if among is not None and relation is None:
+        raise SettingsError("candidates are entities, and a relation is asked for", "leave them out")
     query = np.array([encode_query(predictor.graph, head, relation, tail)], np.int32)
-    table = _table(predictor, query, top, new)
+    table = _table(predictor, query, top, new, among)
+    if relation is None:
+        return [PredictedRelation(**row) for row in table.select(["relation", "name", "score", "known"]).to_pylist()]
     return [Prediction(**row) for row in table.select(["entity", "name", "score", "known", "probability"]).to_pylist()]
 
 
@@ -99,6 +121,7 @@ def predict_file(
     *,
     top: int = 10,
     new: bool = False,
+    among: Candidates | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
     """Complete a file of queries (see `read_queries`) into a Parquet file with the columns of ``SCHEMA``.
@@ -111,6 +134,8 @@ def predict_file(
     if Path(out).suffix.lower() != ".parquet" or Path(out).is_dir():
         raise SettingsError(f"{out} is no name for a Parquet file", "let it end in .parquet")
     asked = read_queries(Path(queries), predictor.graph)
+    if among is not None and (asked[:, RELATION] == FREE).any():
+        raise SettingsError(f"candidates are entities, and {queries} asks for relations", "leave one or the other out")
     size = max(1, _MOST_PREDICTIONS // max(1, min(top, len(predictor.graph.entities))))
     done = 0
 
@@ -122,7 +147,7 @@ def predict_file(
 
     with atomic_path(out) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
         for start in range(0, len(asked), size):
-            writer.write_table(_table(predictor, asked[start : start + size], top, new, advance))
+            writer.write_table(_table(predictor, asked[start : start + size], top, new, among, advance))
     return len(asked)
 
 
@@ -131,6 +156,7 @@ def _table(
     queries: Queries,
     top: int,
     new: bool,
+    among: Candidates | None = None,
     advance: Callable[[int], None] = lambda completed: None,
 ) -> pa.Table:
     """The best completions of queries (n, 3), one query after the other, as a table of ``SCHEMA``."""
@@ -138,40 +164,52 @@ def _table(
         raise SettingsError(f"the {top} best predictions are asked for", "ask for 1 or more")
     graph = predictor.graph
     calibration = Calibration.load(predictor.folder) if predictor.folder else None
-    completions = complete(predictor, [Query(h, r, t, top, new) for h, r, t in queries.tolist()], advance)
-    counts = [len(best.entities) for best in completions]
+    completions = complete(predictor, [Query(h, r, t, top, new, among) for h, r, t in queries.tolist()], advance)
+    counts = [len(best.answers) for best in completions]
     asked = np.repeat(queries, counts, axis=0)
-    entities, scores, known = (np.concatenate(parts) for parts in zip(*completions, strict=True))
-    labels = graph.entities.labels
-    heads, tails = ([None if i == FREE else labels[i] for i in asked[:, side]] for side in (HEAD, TAIL))
+    answers, scores, known = (np.concatenate(parts) for parts in zip(*completions, strict=True))
+    of_relations = asked[:, RELATION] == FREE
+    probabilities = calibration.probability(scores) if calibration else np.full(len(scores), np.nan)
     columns = {
-        "head": heads,
-        "relation": [graph.relations.labels[i] for i in asked[:, RELATION]],
-        "tail": tails,
+        "head": _labels(graph.entities, asked[:, HEAD]),
+        "relation": _labels(graph.relations, np.where(of_relations, answers, asked[:, RELATION])),
+        "tail": _labels(graph.entities, asked[:, TAIL]),
         "rank": np.concatenate([np.arange(1, count + 1) for count in counts]),
-        "entity": [labels[i] for i in entities],
-        "name": [graph.entities.name(i) for i in entities],
+        "entity": _labels(graph.entities, np.where(of_relations, FREE, answers)),
+        "name": [
+            (graph.relations if is_relation else graph.entities).name(i)
+            for i, is_relation in zip(answers, of_relations, strict=True)
+        ],
         "score": scores,
         "known": known,
-        "probability": calibration.probability(scores) if calibration else [None] * len(scores),
+        "probability": np.where(of_relations, np.nan, probabilities),
     }
-    return pa.table([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+    return pa.table(
+        [pa.array(columns[field.name], field.type, from_pandas=field.name == "probability") for field in SCHEMA],
+        schema=SCHEMA,
+    )
+
+
+def _labels(vocabulary: Vocabulary, ids: Ids) -> list[str | None]:
+    labels = vocabulary.labels
+    return [None if i == FREE else labels[i] for i in ids]
 
 
 class Query(NamedTuple):
-    """A triple by ids, with FREE for the side that is asked for, and how many completions of it are wanted."""
+    """A triple by ids, with FREE for what is asked for, and how many completions of it are wanted."""
 
     head: int
     relation: int
     tail: int
     top: int = 10
     new: bool = False  # leave known facts out
+    among: Candidates | None = None  # who may answer; everybody if not given
 
 
 class Completions(NamedTuple):
-    """The entities that best complete a query, best first."""
+    """The entities that best complete a query, or the relations where it asks for those, best first."""
 
-    entities: npt.NDArray[np.intp]  # (n,) ids
+    answers: npt.NDArray[np.intp]  # (n,) ids
     scores: Float64s  # (n,)
     known: npt.NDArray[np.bool_]  # (n,)
 
@@ -195,8 +233,9 @@ def complete(
         for row, candidates in zip(part, table, strict=True):
             facts = _facts(predictor.graph, distinct[row])
             for place in members[row]:
+                allowed = _allowed(candidates, distinct[row], queries[place].among)
                 width = min(queries[place].top, len(candidates))
-                chosen = _highest(candidates, width, facts if queries[place].new else None)
+                chosen = _highest(allowed, width, facts if queries[place].new else None)
                 found[place] = Completions(chosen, candidates[chosen].astype(np.float64), np.isin(chosen, facts))
         advance(sum(len(members[row]) for row in part))
     return [found[place] for place in range(len(queries))]
@@ -204,9 +243,9 @@ def complete(
 
 @torch.no_grad()
 def _scored(predictor: LinkPredictor, queries: Queries) -> Iterator[tuple[Ids, npt.NDArray[np.floating]]]:
-    """All queries in blocks of bounded memory: their rows (n,), and the scores (n, E) of all entities as answers."""
-    size = max(1, MOST_CPU_MEMORY // (BYTES_PER_SCORE * len(predictor.graph.entities)))
-    for free in (HEAD, TAIL):
+    """All queries in blocks of bounded memory: their rows (n,), and the scores (n, C) of all candidates as answers."""
+    for free in (HEAD, RELATION, TAIL):
+        size = max(1, MOST_CPU_MEMORY // (BYTES_PER_SCORE * len(_candidates(predictor.graph, free))))
         rows = np.flatnonzero(queries[:, free] == FREE)
         # By relation: some models project all candidates once per relation.
         rows = rows[np.argsort(queries[rows, RELATION], kind="stable")]
@@ -215,24 +254,44 @@ def _scored(predictor: LinkPredictor, queries: Queries) -> Iterator[tuple[Ids, n
             yield part, _scores(predictor, queries[part], free)
 
 
+def _allowed(scores: npt.NDArray[np.floating], query: Queries, among: Candidates | None) -> npt.NDArray[np.floating]:
+    """The scores with −∞ for whoever may not answer."""
+    if among is None:
+        return scores
+    head, relation, tail = query.tolist()
+    ids = among.of(head, relation, tail, HEAD if head == FREE else TAIL)
+    allowed = np.full_like(scores, -np.inf)
+    allowed[ids] = scores[ids]
+    return allowed
+
+
 def _facts(graph: Graph, query: Queries) -> Ids:
     """The known answers to a query (3,)."""
     head, relation, tail = (query[side : side + 1] for side in (HEAD, RELATION, TAIL))
+    if relation[0] == FREE:
+        return graph.known.between(head, tail).entities
     found = graph.known.heads(relation, tail) if head[0] == FREE else graph.known.tails(head, relation)
     return found.entities
 
 
+def _candidates(graph: Graph, free: int) -> Vocabulary:
+    return graph.relations if free == RELATION else graph.entities
+
+
 def _scores(predictor: LinkPredictor, queries: Queries, free: int) -> npt.NDArray[np.floating]:
-    """The scores (n, E) of all entities as answers."""
+    """The scores (n, C) of all candidates as answers."""
     model, graph = predictor.model, predictor.graph
     heads, relations, tails = torch.from_numpy(queries.astype(np.int64)).to(model.device).unbind(1)
-    answers = model.score_heads(relations, tails) if free == HEAD else model.score_tails(heads, relations)
+    if free == RELATION:
+        answers = model.score_relations(heads, tails)
+    else:
+        answers = model.score_heads(relations, tails) if free == HEAD else model.score_tails(heads, relations)
     scores: npt.NDArray[np.floating] = answers.cpu().numpy()
     if not np.isfinite(scores).all():
-        row, entity = (int(place) for place in np.argwhere(~np.isfinite(scores))[0])
-        head, relation, tail = np.where(queries[row] == FREE, entity, queries[row])
+        row, candidate = (int(place) for place in np.argwhere(~np.isfinite(scores))[0])
+        head, relation, tail = np.where(queries[row] == FREE, candidate, queries[row])
         what = f"({graph.entities.labels[head]}, {graph.relations.labels[relation]}, {graph.entities.labels[tail]})"
-        raise NonFiniteScoreError(float(scores[row, entity]), row, entity, what)
+        raise NonFiniteScoreError(float(scores[row, candidate]), row, candidate, what)
     return scores
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from capse.arrays import Float64s
-from capse.errors import DataError
+from capse.errors import DataError, SettingsError
+from capse.evaluation.adjusted import adjusted, macro_average
 from capse.evaluation.breakdowns import break_down, summarize_sides
 from capse.evaluation.intervals import bootstrap_interval
-from capse.evaluation.metrics import Summary, contributions, named
+from capse.evaluation.metrics import Summary, contributions, named, summarize
 from capse.evaluation.ranks import Ranks
-from capse.graph.link_prediction.ranking import Scorable, rank_split
-from capse.graph.statistics import CATEGORIES, entity_frequency, has_unseen_entity, relation_categories
+from capse.graph.link_prediction.candidates import Candidates
+from capse.graph.link_prediction.ranking import Progress, RelationScorable, Scorable, rank_relations, rank_split
+from capse.graph.link_prediction.restricted_ranking import rank_among
+from capse.graph.statistics import CATEGORIES, entity_frequency, has_unseen_entity, relation_categories, remembered
 from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
 
 if TYPE_CHECKING:
@@ -37,19 +39,24 @@ class LinkPredictionResult:
     split: str
     triples: int
     unseen_triples: int  # counted in every figure: they have an entity that no training triple has
-    seconds: float  # scoring and ranking, without loading and compiling
+    seconds: float  # scoring and ranking entities, without loading and compiling
     filtered: bool  # whether other known triples were kept from competing
     exact: bool  # whether float64 decided what float32 could not
-    metrics: dict[str, Summary]  # both, head, tail -> policy -> metric
+    metrics: dict[str, Summary]  # both, head, tail, and relation where relations were ranked -> policy -> metric
     intervals: dict[str, Summary]  # both -> policy -> metric -> [low, high]
     breakdowns: dict[str, Any]  # relation, category, frequency -> group -> side -> policy -> metric
     warnings: list[str]
+    adjusted: dict[str, Summary]  # both, head, tail -> policy -> amri, adjusted_mrr: 0 is chance
+    macro: dict[str, Summary]  # both, head, tail -> policy -> metric, every relation counting the same
+    restricted: dict[str, Any]  # ranks among chosen candidates, where asked for: their name, metrics, adjusted
     heads: Ranks = field(repr=False)  # where the true head of each triple stands, in the split's order
     tails: Ranks = field(repr=False)
+    relations: Ranks | None = field(default=None, repr=False)  # where its relation stands among all relations
 
     def to_json(self) -> dict[str, Any]:
         """What ``capse evaluate --json`` prints."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("heads", "tails")}
+        ranks = ("heads", "tails", "relations")
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ranks}
         return {name: value for name, value in values.items() if value != {}}
 
 
@@ -64,10 +71,19 @@ def evaluate(
     exact: bool = False,
     intervals: bool = True,
     breakdowns: bool = True,
+    relations: bool | None = None,
+    among: Candidates | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> LinkPredictionResult:
     """Rank both sides of every triple of a split; ``seed`` is for the bootstrap, for the rest see ``rank_split``.
+
+    ``relations`` says whether to rank the relation of each triple too, among all relations; it is done by default where
+    the model has a quick way to it, and never counts towards ``both``.
+
+    ``breakdowns`` brings metrics of groups, averages over relations and metrics held against chance.
+    With ``among`` the same questions are asked among those candidates too; what comes of it stands under ``restricted``
+    and never among the metrics.
 
     ``trained_on`` is the graph that the model was trained on where that is another, of the same vocabularies: its
     triples do not compete either, and unseen entities and frequencies are counted by it.
@@ -80,22 +96,30 @@ def evaluate(
         known = TripleIndex(every, len(graph.entities), len(graph.relations))
     if not len(triples):
         raise DataError(f"{graph.name} has no {split} triples", "choose another split")
-    ranked = partial(
-        rank_split,
-        model,
-        known=known if filtered else None,
-        memory=memory,
-        exact=exact,
-        describe=partial(_describe, graph),
-    )
-    ranked(triples[:1])  # whatever compiles or is kept for later does so before the clock starts
+    relations = getattr(model, "quick_relations", False) if relations is None else relations
+    total = (3 if relations else 2) * len(triples)
+    options: dict[str, Any] = {
+        "known": known if filtered else None,
+        "memory": memory,
+        "exact": exact,
+        "describe": partial(_describe, graph),
+    }
+    rank_split(model, triples[:1], **options)  # whatever compiles or is kept does so before the clock starts
     started = time.perf_counter()
-    heads, tails = ranked(triples, progress=progress)
+    heads, tails = rank_split(model, triples, progress=_after(0, total, progress), **options)
     seconds = time.perf_counter() - started
 
     of_head, of_tail = contributions(heads), contributions(tails)
     sides = {"both": (of_head + of_tail) / 2, "head": of_head, "tail": of_tail}
     metrics = summarize_sides(sides)
+    of_relation = None
+    if relations:
+        if not isinstance(model, RelationScorable):
+            raise SettingsError(f"a {type(model).__name__} scores no relations", "leave their ranks out")
+        of_relation = rank_relations(model, triples, progress=_after(2 * len(triples), total, progress), **options)
+        metrics["relation"] = summarize(of_relation)
+    by_relation = break_down(sides, triples[:, RELATION], graph.relations.labels, unit="triples") if breakdowns else {}
+    restricted = {} if among is None else _restricted(model, triples, known if filtered else None, among)
     return LinkPredictionResult(
         dataset=graph.name,
         split=split,
@@ -106,11 +130,36 @@ def evaluate(
         exact=exact,
         metrics=metrics,
         intervals={"both": _bounds(sides["both"], seed)} if intervals else {},
-        breakdowns=_breakdowns(training, triples, sides) if breakdowns else {},
-        warnings=_warnings(metrics["both"]),
+        breakdowns={"relation": by_relation, **_breakdowns(training, triples, sides)} if breakdowns else {},
+        warnings=[*filter(None, [remembered(training, split, graph)]), *_warnings(metrics["both"])],
+        adjusted=_adjusted(heads, tails) if breakdowns else {},
+        macro=macro_average(by_relation, ("both", "head", "tail")) if breakdowns else {},
+        restricted=restricted,
         heads=heads,
         tails=tails,
+        relations=of_relation,
     )
+
+
+def _adjusted(heads: Ranks, tails: Ranks) -> dict[str, Summary]:
+    return {"both": adjusted(Ranks.concatenate([heads, tails])), "head": adjusted(heads), "tail": adjusted(tails)}
+
+
+def _restricted(model: Scorable, triples: Triples, known: TripleIndex | None, among: Candidates) -> dict[str, Any]:
+    heads, tails = rank_among(model, triples, known, among)
+    of_head, of_tail = contributions(heads), contributions(tails)
+    sides = {"both": (of_head + of_tail) / 2, "head": of_head, "tail": of_tail}
+    return {
+        "among": among.named,
+        "mean_candidates": float(Ranks.concatenate([heads, tails]).candidates.mean()),
+        "metrics": summarize_sides(sides),
+        "adjusted": _adjusted(heads, tails),
+    }
+
+
+def _after(before: int, total: int, progress: Progress | None) -> Progress | None:
+    """Tells ``progress`` of a part of the work, so much of the ``total`` being done before it."""
+    return progress and (lambda done, _: progress(before + done, total))
 
 
 def _describe(graph: Graph, head: int, relation: int, tail: int) -> str:
@@ -129,7 +178,6 @@ def _breakdowns(graph: Graph, triples: Triples, sides: dict[str, Float64s]) -> d
     queries = {"both": np.concatenate([sides["head"], sides["tail"]])}
     buckets = np.searchsorted(FREQUENCY_EDGES, entity_frequency(graph)[answers], side="right")
     return {
-        "relation": break_down(sides, relations, graph.relations.labels, unit="triples"),
         "category": break_down(sides, category[relations], CATEGORIES, unit="triples"),
         "frequency": break_down(queries, buckets, FREQUENCY_BUCKETS, unit="queries"),
     }

@@ -5,6 +5,9 @@ It describes what the model computed and what it was trained on. It is no proof 
 * **Dimensions.** Where a score is a sum over dimensions, or rises with one, the summands; see
   `capse.models.base.Scorer.contributions`. For CapsE dimension i is first-layer capsule i and adds c_i û_i·s/‖s‖ to the
   length ‖s‖ of the output capsule.
+* **Carriers.** For each of the strongest dimensions the training facts of the relation to which it adds the most, with
+  the same sign: a dimension has no name, but it can be told by what else it carries.
+* **Motifs.** Of a refined run: which motifs moved the answer, and by how much; dimensions are those of the run's model.
 * **Nearest facts.** The training facts (h', r, t') of the same relation whose mean similarity
   (cos(h, h') + cos(t, t')) / 2 is the highest, cos between rows of the entity table.
 * **Links.** Training facts that join the two entities themselves, the same relation the other way round among them.
@@ -26,12 +29,18 @@ from capse.arrays import Float64s
 from capse.evaluation.ranks import NonFiniteScoreError
 from capse.graph.dataset import SPLITS, Graph
 from capse.graph.link_prediction.calibration import Calibration
+from capse.graph.refinement.reasons import Moved, why_moved
+from capse.graph.refinement.refined_model import RefinedModel
 from capse.triples import HEAD, RELATION, TAIL, Triples
 
 if TYPE_CHECKING:
     from capse.graph.link_prediction.predictor import LinkPredictor
 
 NOTE = "This describes what the model computed and which training facts lie near. It is no proof that the fact holds."
+
+_LOOKED_AT = 256  # training facts of a relation that dimensions are compared on
+_CARRIERS = 3  # dimensions that are told in terms of facts
+_LIKE = 2  # such facts for each
 
 Asked = Literal["head", "tail"]
 
@@ -98,6 +107,15 @@ class Dimensions:
 
 
 @dataclass(frozen=True)
+class Carrier:
+    """A dimension in terms of facts: those of the same relation that it carries, or speaks against, the most."""
+
+    dimension: int
+    value: float  # what it adds here
+    like: list[Fact]  # training facts to which it adds the most with the same sign
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What speaks for a triple."""
 
@@ -111,6 +129,8 @@ class Explanation:
     nearest: list[NearFact]
     links: list[Fact]
     paths: list[FactPath]
+    carriers: list[Carrier]  # the strongest dimensions, the strongest first
+    moved: Moved | None = None  # of a refined run: which motifs moved the answer
     note: str = NOTE
 
     def to_json(self) -> dict[str, Any]:
@@ -137,6 +157,9 @@ def explain(
     graph = predictor.graph
     (triple,) = predictor.encode([(head, relation, tail)])
     score, dimensions = _carried(predictor, triple, asked)
+    moved = None
+    if isinstance(predictor.model, RefinedModel):
+        moved = why_moved(predictor.model, graph, triple, HEAD if asked == "head" else TAIL, most)
     fact = Fact.of(graph, triple)
     if not np.isfinite(score):
         raise NonFiniteScoreError(score, 0, 0, str(fact))
@@ -152,6 +175,8 @@ def explain(
         nearest=_nearest(predictor, triple, most),
         links=_links(graph, triple, most),
         paths=_paths(graph, triple, most),
+        carriers=_carriers(predictor, triple, asked, dimensions) if dimensions else [],
+        moved=moved,
     )
 
 
@@ -159,16 +184,41 @@ def explain(
 def _carried(predictor: LinkPredictor, triple: Triples, asked: Asked) -> tuple[float, Dimensions | None]:
     """The score of a triple, and its summands."""
     model = predictor.model
-    first, relation, second = torch.from_numpy(triple).to(model.device)
-    if model.reciprocal and asked == "head":
-        first, relation, second = second, relation + model.relation_count, first
-    vectors = model.entity(first[None]), model.relation(relation[None]), model.entity(second[None])
-    score = float(model.scorer.score_triples(*vectors))
+    triples = torch.from_numpy(triple[None]).to(model.device).unbind(1)
+    score = float(model.score_answers(HEAD if asked == "head" else TAIL, *triples))
+    ids = _as_asked(predictor, triple[None], asked)
+    vectors = model.entity(ids[0]), model.relation(ids[1]), model.entity(ids[2])
     parts = model.scorer.contributions(*vectors)
     if parts is None:
         return score, None
     values = parts.values[0].double()
     return score, Dimensions(parts.of, float(values.sum()), values.tolist())
+
+
+def _as_asked(predictor: LinkPredictor, triples: Triples, asked: Asked) -> tuple[Tensor, Tensor, Tensor]:
+    """The columns of triples as the model takes them; one with reciprocal relations is asked for heads as for tails."""
+    model = predictor.model
+    first, relation, second = torch.from_numpy(triples.T.copy()).to(model.device)
+    if model.reciprocal and asked == "head":
+        return second, relation + model.relation_count, first
+    return first, relation, second
+
+
+@torch.no_grad()
+def _carriers(predictor: LinkPredictor, triple: Triples, asked: Asked, dimensions: Dimensions) -> list[Carrier]:
+    train, model = predictor.graph.train, predictor.model
+    rows = train[(train[:, RELATION] == triple[RELATION]) & ~_same(train, triple)]
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), _LOOKED_AT)).round().astype(int)]
+    heads, relations, tails = _as_asked(predictor, rows, asked)
+    parts = model.scorer.contributions(model.entity(heads), model.relation(relations), model.entity(tails))
+    assert parts is not None
+    added = parts.values.double().cpu().numpy()  # (facts, dimensions)
+    carriers = []
+    for dimension, value in dimensions.strongest(_CARRIERS):
+        with_sign = np.sign(value) * added[:, dimension]
+        best = [place for place in np.argsort(-with_sign, kind="stable")[:_LIKE].tolist() if with_sign[place] > 0]
+        carriers.append(Carrier(dimension, value, [Fact.of(predictor.graph, rows[place]) for place in best]))
+    return carriers
 
 
 def _nearest(predictor: LinkPredictor, triple: Triples, most: int) -> list[NearFact]:

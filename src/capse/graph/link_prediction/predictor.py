@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import yaml
 
+from capse.arrays import Int64s
 from capse.errors import RunError
+from capse.evaluation.judgements import Judgements
 from capse.graph.dataset import Graph, load_graph
+from capse.graph.fold_in import FoldIn
 from capse.graph.link_prediction.calibration import Calibration, calibrate
-from capse.graph.link_prediction.completion import Prediction, predict
+from capse.graph.link_prediction.candidates import Candidates
+from capse.graph.link_prediction.classification import (
+    Classifier,
+    Verdict,
+    fit_classifier,
+    judged_scores,
+    verdicts,
+)
+from capse.graph.link_prediction.completion import PredictedRelation, Prediction, predict
 from capse.graph.link_prediction.evaluation import LinkPredictionResult, evaluate
 from capse.graph.link_prediction.explanation import Asked, Explanation, explain
+from capse.graph.link_prediction.neighbours import Neighbour, similar
+from capse.graph.link_prediction.triple_files import read_known_triples
+from capse.graph.link_prediction.updating import updated
 from capse.graph.readers.memory import labelled_rows
+from capse.graph.refinement.refined_model import RefinedModel
+from capse.graph.refinement.settings import Refinement
 from capse.graph.vocabulary import Vocabulary
 from capse.graph.writing import save_graph
 from capse.kernels.workspace import chunk_size
 from capse.models import TripleModel, build_model, model_settings, name_of
-from capse.runs.atomic import atomic_folder, check_free, write_text
+from capse.runs.atomic import atomic_folder, check_free, replaced_folder, write_text
 from capse.runs.devices import choose_device
 from capse.runs.folder import RunFolder
 from capse.runs.formats import FORMAT
 from capse.runs.manifest import entering, write_manifest
-from capse.runs.settings import to_mapping
+from capse.runs.settings import fill, to_mapping
 from capse.runs.tensors import load_tensors, save_tensors
-from capse.triples import Triples
+from capse.triples import RELATION, Triples
 
 _REMEDY = "train the model again"
 
@@ -46,7 +63,8 @@ class LinkPredictor:
     def load(cls, path: str | Path, device: str = "auto") -> LinkPredictor:
         """The predictor of a finished run. Nothing in the folder is executed: it is numbers and text."""
         run = RunFolder.open(path)
-        section = run.read_recipe().get("model")
+        recipe = run.read_recipe()
+        section, refinement = recipe.get("model"), recipe.get("refinement")
         if not isinstance(section, dict):
             raise RunError(f"{run.recipe} does not say which model this is", _REMEDY)
         settings = model_settings(section)
@@ -54,8 +72,11 @@ class LinkPredictor:
         model = build_model(settings, len(graph.entities), len(graph.relations))
         tensors, _ = load_tensors(run.model, _REMEDY)
         try:
+            if refinement is not None:
+                chosen = fill(Refinement, refinement, "refinement")
+                model = RefinedModel.stored(model, graph.train, chosen, tensors)
             model.load_state_dict(tensors)
-        except RuntimeError as error:
+        except (RuntimeError, KeyError) as error:
             raise RunError(f"{run.model} does not fit its recipe and vocabulary", _REMEDY) from error
         return cls(model.to(choose_device(device)), graph, run)
 
@@ -65,7 +86,7 @@ class LinkPredictor:
         with atomic_folder(path) as temporary:
             run = RunFolder(temporary)
             if self.folder is not None:
-                for name in ("recipe", "metrics", "results", "calibration"):
+                for name in ("recipe", "metrics", "results", "calibration", "classifier"):
                     source: Path = getattr(self.folder, name)
                     if source.is_file():
                         shutil.copyfile(source, getattr(run, name))
@@ -78,6 +99,12 @@ class LinkPredictor:
             save_run_graph(run, self.graph)
             self.save_weights(run)
             write_manifest(temporary)
+        self.folder = RunFolder(path)
+
+    def replace(self, path: str | Path) -> None:
+        """Write this run in place of the one in ``path``, which stays as it is if anything goes wrong."""
+        with replaced_folder(path) as temporary:
+            self.save(temporary)
         self.folder = RunFolder(path)
 
     def save_weights(self, run: RunFolder) -> None:
@@ -118,11 +145,37 @@ class LinkPredictor:
         other = load_graph(data, (self.graph.entities, self.graph.relations), train_required=False)
         return evaluate(self.model, other, split, trained_on=self.graph, **options)
 
+    @overload
     def predict(
-        self, *, relation: str, head: str | None = None, tail: str | None = None, top: int = 10, new: bool = False
-    ) -> list[Prediction]:
-        """The entities that best complete (head, relation, ?) or (?, relation, tail); see `completion.predict`."""
-        return predict(self, relation=relation, head=head, tail=tail, top=top, new=new)
+        self,
+        *,
+        relation: str,
+        head: str | None = None,
+        tail: str | None = None,
+        top: int = 10,
+        new: bool = False,
+        among: Candidates | None = None,
+    ) -> list[Prediction]: ...
+
+    @overload
+    def predict(self, *, head: str, tail: str, top: int = 10, new: bool = False) -> list[PredictedRelation]: ...
+
+    def predict(
+        self,
+        *,
+        relation: str | None = None,
+        head: str | None = None,
+        tail: str | None = None,
+        top: int = 10,
+        new: bool = False,
+        among: Candidates | None = None,
+    ) -> list[Prediction] | list[PredictedRelation]:
+        """What best completes (head, relation, ?), (?, relation, tail) or (head, ?, tail); see `completion.predict`."""
+        return predict(self, relation=relation, head=head, tail=tail, top=top, new=new, among=among)
+
+    def similar(self, entity: str, top: int = 10) -> list[Neighbour]:
+        """The entities whose vectors are nearest to one's; see `neighbours.similar`."""
+        return similar(self, entity, top)
 
     def explain(self, *, head: str, relation: str, tail: str, asked: Asked = "tail", most: int = 5) -> Explanation:
         """What speaks for (head, relation, tail); see `explanation.explain`."""
@@ -134,6 +187,53 @@ class LinkPredictor:
         if self.folder:
             calibration.save(self.folder)
         return calibration
+
+    def classifier(self, negatives: Any = None, seed: int = 0) -> Classifier:
+        """Choose what decides whether a triple is true, on the validation triples, and keep it in the run.
+
+        ``negatives`` are false triples to choose with, a file or by labels; without them hard ones are made.
+        """
+        if negatives is None:
+            chosen = fit_classifier(self, seed=seed)
+        else:
+            chosen = fit_classifier(self, self._ids(negatives), seed=seed, named=_named(negatives))
+        if self.folder:
+            chosen.save(self.folder)
+        return chosen
+
+    def classify(self, triples: Any, *, classifier: Classifier | None = None) -> list[Verdict]:
+        """Whether triples, a file or by labels, are true: by ``classifier``, else the run's, which may be made now."""
+        return verdicts(self, classifier or self._classifier(), self._ids(triples))
+
+    def judge(self, true: Any, false: Any, *, classifier: Classifier | None = None) -> Judgements:
+        """How well true triples are told from false ones, both files or by labels."""
+        positives, negatives = self._ids(true), self._ids(false)
+        both = np.concatenate([positives, negatives])
+        truth = np.arange(len(both)) < len(positives)
+        return (classifier or self._classifier()).judge(judged_scores(self, both), both[:, RELATION], truth)
+
+    def updated(
+        self,
+        facts: Any,
+        settings: FoldIn | None = None,
+        *,
+        skip_known: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> LinkPredictor:
+        """A predictor that knows new facts and their new entities, without training again; see `updating.updated`."""
+        return updated(self, facts, settings, skip_known=skip_known, progress=progress)
+
+    def _classifier(self) -> Classifier:
+        return (Classifier.load(self.folder) if self.folder else None) or self.classifier()
+
+    def _ids(self, triples: Any) -> Int64s:
+        if isinstance(triples, str | Path):
+            return read_known_triples(triples, self.graph)
+        return self.encode(triples).astype(np.int64)
+
+
+def _named(negatives: Any) -> str:
+    return f"the triples of {Path(negatives).name}" if isinstance(negatives, str | Path) else "given triples"
 
 
 def save_run_graph(run: RunFolder, graph: Graph) -> None:

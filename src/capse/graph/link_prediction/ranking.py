@@ -1,4 +1,4 @@
-"""Where the true head and the true tail of each triple rank among all entities."""
+"""Where the true head, tail or relation of each triple ranks among all that could stand there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -25,6 +25,12 @@ MOST_CPU_MEMORY = 256 * 2**20
 MOST_GPU_MEMORY = 2**30
 
 
+_GIVEN = {HEAD: (RELATION, TAIL), TAIL: (RELATION, HEAD), RELATION: (HEAD, TAIL)}  # what a query for each consists of
+
+Progress = Callable[[int, int], None]  # ranks done, of so many
+Describe = Callable[[int, int, int], str]  # the ids of a triple in words, for an error
+
+
 class Scorable(Protocol):
     """What is asked of a model: scores of all E entities in the free slot, higher meaning more plausible."""
 
@@ -38,6 +44,14 @@ class Scorable(Protocol):
         """Ids (B,), (B,) -> scores (B, E)."""
 
 
+@runtime_checkable
+class RelationScorable(Scorable, Protocol):
+    """A model that scores all R relations too."""
+
+    def score_relations(self, heads: Tensor, tails: Tensor, /) -> Tensor:
+        """Ids (B,), (B,) -> scores (B, R)."""
+
+
 def rank_split(
     model: Scorable,
     triples: Triples,
@@ -45,8 +59,8 @@ def rank_split(
     *,
     memory: int | None = None,
     exact: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    describe: Callable[[int, int, int], str] = "head {}, relation {}, tail {}".format,
+    progress: Progress | None = None,
+    describe: Describe = "head {}, relation {}, tail {}".format,
 ) -> tuple[Ranks, Ranks]:
     """Where the true head and the true tail of each triple (n, 3) stand among all entities.
 
@@ -55,21 +69,47 @@ def rank_split(
     model in float64, whatever its own precision. ``progress`` is told how many of the 2n ranks are done, and 2n;
     ``describe`` puts the ids of a triple into words for an error.
     """
+    heads, tails = _rank(model, triples, known, (HEAD, TAIL), memory, exact, progress, describe)
+    return heads, tails
+
+
+def rank_relations(
+    model: RelationScorable,
+    triples: Triples,
+    known: TripleIndex | None,
+    *,
+    memory: int | None = None,
+    exact: bool = False,
+    progress: Progress | None = None,
+    describe: Describe = "head {}, relation {}, tail {}".format,
+) -> Ranks:
+    """Where the relation of each triple (n, 3) stands among all relations; for the rest see `rank_split`."""
+    (ranks,) = _rank(model, triples, known, (RELATION,), memory, exact, progress, describe)
+    return ranks
+
+
+def _rank(
+    model: Any,
+    triples: Triples,
+    known: TripleIndex | None,
+    slots: tuple[int, ...],
+    memory: int | None,
+    exact: bool,
+    progress: Progress | None,
+    describe: Describe,
+) -> list[Ranks]:
+    """The ranks of what stands in each of the slots."""
     done = 0
 
     def advance(ranks: int) -> None:
         nonlocal done
         done += ranks
         if progress:
-            progress(done, 2 * len(triples))
+            progress(done, len(slots) * len(triples))
 
-    with torch.no_grad(), _evaluation_mode(model):
-        most_rows = _rows_within(memory, model, triples)
+    with torch.no_grad(), evaluation_mode(model):
         replica = _Replica(model) if exact else None
-        head_ranks, tail_ranks = (
-            _rank_side(model, replica, triples, known, free, most_rows, advance, describe) for free in (HEAD, TAIL)
-        )
-    return head_ranks, tail_ranks
+        return [_rank_slot(model, replica, triples, known, free, memory, advance, describe) for free in slots]
 
 
 class _Replica:
@@ -78,49 +118,59 @@ class _Replica:
     def __init__(self, model: Scorable) -> None:
         if not isinstance(model, TripleModel):
             raise SettingsError(f"exact ranks of a {type(model).__name__}", "they need a TripleModel")
-        if model.scorer.rounds_scores:
-            raise SettingsError("this model ranks by rounded scores, so it has no exact ranks", "leave out --exact")
+        if not model.has_exact_ranks:
+            said = "this model ranks by rounded scores, or by motifs too, so it has no exact ranks"
+            raise SettingsError(said, "leave out --exact")
         self.model = copy.deepcopy(model).double()
         _, place = distinct_rows(self.model.entities.detach())
         self.first = np.unique(place.cpu().numpy(), return_index=True)[1][place.cpu().numpy()]
 
-    def score(self, free: int, relations: Ids, entities: Ids, candidates: Ids) -> Tensor:
+    def score(self, free: int, first: Ids, second: Ids, candidates: Ids) -> Tensor:
+        if free == RELATION:
+            return _score(self.model, free, first, second)[:, torch.from_numpy(candidates).to(self.model.device)]
         distinct, place = np.unique(self.first[candidates], return_inverse=True)
-        r, e, c, of_candidate = (
-            torch.from_numpy(ids).to(self.model.device) for ids in (relations, entities, distinct, place)
-        )
-        scores = self.model.score_heads(r, e, c) if free == HEAD else self.model.score_tails(e, r, c)
-        return scores[:, of_candidate]
+        c, of_candidate = (torch.from_numpy(ids).to(self.model.device) for ids in (distinct, place))
+        return _score(self.model, free, first, second, c)[:, of_candidate]
 
 
-def _rank_side(
-    model: Scorable,
+def _score(model: Any, free: int, first: Ids, second: Ids, *candidates: Tensor) -> Tensor:
+    """The scores (B, C) of what may stand in the free slot, the other two (B,) being in the order of `_GIVEN`."""
+    one, other = (torch.from_numpy(ids).to(model.device) for ids in (first, second))
+    if free == RELATION:
+        scores: Tensor = model.score_relations(one, other)
+    elif free == HEAD:
+        scores = model.score_heads(one, other, *candidates)
+    else:
+        scores = model.score_tails(other, one, *candidates)
+    return scores
+
+
+def _rank_slot(
+    model: Any,
     replica: _Replica | None,
     triples: Triples,
     known: TripleIndex | None,
     free: int,
-    most_rows: int,
+    memory: int | None,
     advance: Callable[[int], None],
-    describe: Callable[[int, int, int], str],
+    describe: Describe,
 ) -> Ranks:
-    def score(relations: Ids, entities: Ids) -> Tensor:
-        r, e = (torch.from_numpy(ids).to(model.device) for ids in (relations, entities))
-        return model.score_heads(r, e) if free == HEAD else model.score_tails(e, r)
-
-    def excluded(relations: Ids, entities: Ids) -> Answers | None:
+    def excluded(first: Ids, second: Ids) -> Answers | None:
         if known is None:
             return None
-        return known.heads(relations, entities) if free == HEAD else known.tails(entities, relations)
+        if free == RELATION:
+            return known.between(first, second)
+        return known.heads(first, second) if free == HEAD else known.tails(second, first)
 
-    given = TAIL if free == HEAD else HEAD
+    first, second = (triples[:, slot].astype(np.int64) for slot in _GIVEN[free])
     try:
         return rank_answers(
-            triples[:, RELATION],
-            triples[:, given],
+            first,
+            second,
             triples[:, free],
-            score=score,
+            score=partial(_score, model, free),
             excluded=excluded,
-            most_rows=most_rows,
+            most_rows=_rows_within(memory, model, _score(model, free, first[:1], second[:1]).shape[1]),
             advance=advance,
             rescore=None if replica is None else partial(replica.score, free),
         )
@@ -130,9 +180,8 @@ def _rank_side(
         raise NonFiniteScoreError(error.score, error.row, error.candidate, describe(*triple)) from None
 
 
-def _rows_within(memory: int | None, model: Scorable, triples: Triples) -> int:
-    head, relation, _ = torch.from_numpy(triples[:1].astype(np.int64)).to(model.device).unbind(1)
-    row = model.score_tails(head, relation).shape[1] * BYTES_PER_SCORE
+def _rows_within(memory: int | None, model: Scorable, candidates: int) -> int:
+    row = candidates * BYTES_PER_SCORE
     if memory is None:
         return max(1, _memory_for_scores(model.device) // row)
     if memory < row:
@@ -147,7 +196,7 @@ def _memory_for_scores(device: torch.device) -> int:
 
 
 @contextmanager
-def _evaluation_mode(model: Scorable) -> Iterator[None]:
+def evaluation_mode(model: Scorable) -> Iterator[None]:
     """Without dropout, and with every module back in its own mode afterwards."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     modes = [module.training for module in modules]

@@ -15,6 +15,7 @@ from capse.errors import DataError
 from capse.graph.readers.files import READ_ERRORS, lines, name_parts, open_binary, read_error
 from capse.graph.readers.formats import GraphFormat
 from capse.graph.readers.rows import LABEL_TYPE, SCHEMA, Row, Source, column_order, fields_of, looks_odd, table_of
+from capse.runs.memory import check_memory
 
 
 class Parquet(GraphFormat):
@@ -40,6 +41,8 @@ class Parquet(GraphFormat):
                 order = _first_three(path, names, self.remedy)
             chosen = [names[place] for place in order if place is not None]
             with pq.ParquetFile(content, read_dictionary=chosen) as file:
+                rows = file.metadata.num_rows  # which may be far more than the file's size says
+                check_memory(f"{path}: reading {rows:,} rows", 12 * rows, "use a larger machine, or a part of the file")
                 groups = [
                     self._labels(path, file.read_row_group(number, chosen).select(chosen))
                     for number in range(file.num_row_groups)

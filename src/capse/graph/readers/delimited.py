@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,9 +20,21 @@ import pyarrow.csv as pacsv
 from capse.errors import DataError, SettingsError
 from capse.graph.readers.files import READ_ERRORS, lines, name_parts, open_binary
 from capse.graph.readers.formats import GraphFormat
-from capse.graph.readers.rows import COLUMNS, LABEL_TYPE, Order, Row, Source, column_order, looks_odd, table_of
+from capse.graph.readers.rows import (
+    COLUMNS,
+    LABEL_TYPE,
+    SCHEMA,
+    Order,
+    Row,
+    Source,
+    column_order,
+    gathered,
+    looks_odd,
+    table_of,
+)
 
 _BLOCK = 16 << 20  # bytes
+_MOST_HELD = 1 << 30  # bytes of a file that has to be unpacked in memory
 _ARROWS_NAMES = {"": None, ".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # of compressions; it cannot read .xz
 
 
@@ -130,24 +142,30 @@ def fast_table(path: Path, delimiter: str) -> pa.Table | None:
     """The table of an ordinary file; None if there is anything odd about it."""
     try:
         with _native_stream(path) as stream, _open_blocks(stream, delimiter) as blocks:
-            batches = []
-            for block in blocks:
-                if looks_odd(block) or (delimiter != "\t" and _has_quotes(block)):
-                    return None
-                if block.num_rows:
-                    batches.append(block)
-    except (pa.ArrowException, *READ_ERRORS):
+            table = gathered(_checked(blocks, delimiter))
+    except (_OddError, pa.ArrowException, *READ_ERRORS):
         return None
-    if not batches:
-        return None
-    order = column_order([str(column[0]) for column in batches[0].columns])
-    table = pa.Table.from_batches(batches)
-    if order is not None:
-        chosen = [COLUMNS[place] for place in order if place is not None]
-        if len(chosen) < 3:
-            return None
-        table = table.slice(1).select(chosen).rename_columns(list(COLUMNS))
     return table if table.num_rows else None
+
+
+def _checked(blocks: Iterable[pa.RecordBatch], delimiter: str) -> Iterator[pa.RecordBatch]:
+    """Blocks with the columns in order and without a header; raises _OddError where the fast reader gives up."""
+    order: Order | None = None
+    for number, block in enumerate(block for block in blocks if block.num_rows):
+        if looks_odd(block) or (delimiter != "\t" and _has_quotes(block)):
+            raise _OddError
+        if number == 0 and (order := column_order([str(column[0]) for column in block.columns])):
+            block = block.slice(1)
+        if order is not None:
+            chosen = [COLUMNS[place] for place in order if place is not None]
+            if len(chosen) < 3:
+                raise _OddError
+            block = pa.RecordBatch.from_arrays(block.select(chosen).columns, schema=SCHEMA)
+        yield block
+
+
+class _OddError(Exception):
+    """There is something odd about a file."""
 
 
 def _native_stream(path: Path) -> pa.NativeFile:
@@ -159,7 +177,10 @@ def _native_stream(path: Path) -> pa.NativeFile:
     suffix = name_parts(path)[2]
     if suffix not in _ARROWS_NAMES:
         with open_binary(path) as stream:
-            return pa.BufferReader(stream.read())
+            content = stream.read(_MOST_HELD + 1)
+        if len(content) > _MOST_HELD:
+            raise _OddError
+        return pa.BufferReader(content)
     return pa.input_stream(str(path), compression=_ARROWS_NAMES[suffix])
 
 

@@ -18,13 +18,19 @@ inlined_in_any_order = njit(nogil=True, error_model="numpy", fastmath=ANY_ORDER)
 
 CACHE_LINE = 64  # bytes
 
-_SOURCES = tuple(
-    (path.name, path.stat().st_mtime, path.stat().st_size) for path in sorted(Path(__file__).parent.glob("*.py"))
-)
+Sources = tuple[tuple[str, float, int], ...]  # name, time and size of each file
 
 
-def cached(function: Callable[..., Any], *, any_order: bool = False) -> Any:
-    """``function`` compiled and kept on disk until a file of this folder changes.
+def sources_of(folder: Path) -> Sources:
+    """The files that a function of that folder may have inlined."""
+    return tuple((path.name, path.stat().st_mtime, path.stat().st_size) for path in sorted(folder.glob("*.py")))
+
+
+_SOURCES = sources_of(Path(__file__).parent)
+
+
+def cached(function: Callable[..., Any], *, any_order: bool = False, sources: Sources | None = None) -> Any:
+    """``function`` compiled and kept on disk until one of its ``sources``, this folder's, changes.
 
     By itself numba would look at the function's own file only, not at those of the loops that it inlines, and would
     serve stale machine code. The stamp that it compares is a private attribute: where there is none, nothing is kept.
@@ -34,7 +40,7 @@ def cached(function: Callable[..., Any], *, any_order: bool = False) -> Any:
     kept: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if not hasattr(kept, "_source_stamp"):
         return compiler()(function)
-    kept._source_stamp = _SOURCES
+    kept._source_stamp = _SOURCES if sources is None else sources
     return compiled
 
 

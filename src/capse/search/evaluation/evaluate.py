@@ -18,15 +18,15 @@ import numpy as np
 
 from capse.arrays import Bools, Int64s
 from capse.errors import DataError, SettingsError
+from capse.evaluation.clusters import cluster_interval
 from capse.evaluation.intervals import bootstrap_interval
-from capse.evaluation.paired import PairedComparison, compare
+from capse.search.evaluation.comparison import ListComparison, compare_lists
 from capse.search.evaluation.judged_lists import JudgedLists, Ranker, shuffled
 from capse.search.evaluation.list_metrics import NAMES, ListMetrics, click_reciprocal_ranks, expected_chance
 from capse.search.evaluation.popularity import DocumentOnly
 from capse.search.logs.history import HistoryKind, cutoffs
 from capse.search.logs.search_log import SPLITS, SearchLog
 
-SIGNIFICANT = 0.05
 EARLIER_CLICKS = {"0": 0, "1-4": 1, "5-19": 5, "20+": 20}  # where each group begins
 
 # What a ranker may offer beside `score`, and the name of what it then gives.
@@ -45,16 +45,20 @@ class SearchEvaluation:
     unjudged: int  # those without one, which no figure counts
     seconds: float  # scoring
     metrics: dict[str, float]
-    intervals: dict[str, list[float]]  # 95 %, low and high
+    intervals: dict[str, list[float]]  # 95 %, low and high, lists being drawn
+    intervals_over_users: dict[str, list[float]]  # the same, users being drawn with all their lists
+    users: int  # whose lists they are
     per_click: dict[str, float]  # every satisfied click by its own rank, not just the first of its list
     warm: dict[str, float]  # users with an impression in an earlier split
     cold: dict[str, float]  # the others
     with_history: dict[str, float]  # users with a satisfied click before the cutoff
+    without_history: dict[str, float]  # the others
     by_earlier_clicks: dict[str, dict[str, float]]
     beside: dict[str, dict[str, float]]
-    comparisons: dict[str, PairedComparison]  # MRR of this ranker minus that of another
+    comparisons: dict[str, ListComparison]  # MRR of this ranker minus that of another
     warnings: list[str]
     judged: Int64s = field(repr=False)  # (impressions,) of the log
+    owners: Int64s = field(repr=False)  # (impressions,) the user of each
     lists: ListMetrics = field(repr=False)
     chance: ListMetrics = field(repr=False)
 
@@ -62,17 +66,17 @@ class SearchEvaluation:
     def mrr(self) -> float:
         return self.metrics["mrr"]
 
-    def versus(self, other: SearchEvaluation) -> PairedComparison:
+    def versus(self, other: SearchEvaluation) -> ListComparison:
         """The MRR of this ranker minus the other's, on the same lists."""
         if (self.log, self.split) != (other.log, other.split) or not np.array_equal(self.judged, other.judged):
             raise SettingsError(
                 f"{self.method} and {other.method} ranked different lists", "evaluate both on one split"
             )
-        return compare(self.lists.mrr, other.lists.mrr)
+        return compare_lists(self.lists.mrr, other.lists.mrr, self.owners)
 
     def to_json(self) -> dict[str, Any]:
         """What ``capse search evaluate --json`` prints."""
-        arrays = ("judged", "lists", "chance")
+        arrays = ("judged", "owners", "lists", "chance")
         values: dict[str, Any] = {}
         for name in (f.name for f in fields(self) if f.name not in arrays):
             values |= self.metrics if name == "metrics" else {name: getattr(self, name)}
@@ -109,8 +113,10 @@ def evaluate(
 
     found = lists.measure(scores, method)
     by_click = click_reciprocal_ranks(scores, lists.relevant, lists.lengths, method=method)
-    low, high = bootstrap_interval(found.table, seed=seed).tolist()
-    earlier = lists.earlier_clicks
+    owners = log.user[judged].astype(np.int64)
+    over_lists = bootstrap_interval(found.table, seed=seed)
+    over_users = cluster_interval(found.table, owners, seed=seed)
+    earlier, engine = lists.earlier_clicks, lists.measure(-lists.position, "engine")
     warm = _seen_in_earlier_splits(log, split)[judged]
     others = _beside(ranker, lists) if beside else {}
     result = SearchEvaluation(
@@ -122,16 +128,20 @@ def evaluate(
         unjudged=len(log.of_split(split)) - len(judged),
         seconds=seconds,
         metrics=found.means(),
-        intervals={name: [low[m], high[m]] for m, name in enumerate(NAMES)},
+        intervals=dict(zip(NAMES, over_lists.T.tolist(), strict=True)),
+        intervals_over_users=dict(zip(NAMES, over_users.T.tolist(), strict=True)),
+        users=len(np.unique(owners)),
         per_click={"clicks": len(by_click), "mrr": float(by_click.mean())},
-        warm=_part(found, warm),
-        cold=_part(found, ~warm),
-        with_history=_part(found, earlier > 0),
-        by_earlier_clicks=_by_earlier_clicks(found, earlier),
+        warm=_part(found, engine, warm),
+        cold=_part(found, engine, ~warm),
+        with_history=_part(found, engine, earlier > 0),
+        without_history=_part(found, engine, earlier == 0),
+        by_earlier_clicks=_by_earlier_clicks(found, engine, earlier),
         beside={name: metrics.means() for name, metrics in others.items()},
-        comparisons={name: compare(found.mrr, other.mrr, seed=seed) for name, other in others.items()},
+        comparisons={name: compare_lists(found.mrr, other.mrr, owners, seed=seed) for name, other in others.items()},
         warnings=[],
         judged=judged,
+        owners=owners,
         lists=found,
         chance=expected_chance(lists.relevant, lists.lengths),
     )
@@ -144,14 +154,17 @@ def _seen_in_earlier_splits(log: SearchLog, split: str) -> Bools:
     return np.isin(log.user, log.user[log.split < SPLITS.index(split)])
 
 
-def _part(found: ListMetrics, chosen: Bools) -> dict[str, float]:
+def _part(found: ListMetrics, engine: ListMetrics, chosen: Bools) -> dict[str, float]:
+    """Some of the lists, and the engine's MRR on the same."""
     count = int(chosen.sum())
-    return {"impressions": count, **(found[chosen].means() if count else {})}
+    if not count:
+        return {"impressions": 0}
+    return {"impressions": count, **found[chosen].means(), "engine_mrr": engine[chosen].means()["mrr"]}
 
 
-def _by_earlier_clicks(found: ListMetrics, earlier: Int64s) -> dict[str, dict[str, float]]:
+def _by_earlier_clicks(found: ListMetrics, engine: ListMetrics, earlier: Int64s) -> dict[str, dict[str, float]]:
     group = np.searchsorted(list(EARLIER_CLICKS.values()), earlier, side="right") - 1
-    return {name: _part(found, group == place) for place, name in enumerate(EARLIER_CLICKS)}
+    return {name: _part(found, engine, group == place) for place, name in enumerate(EARLIER_CLICKS)}
 
 
 def _beside(ranker: Ranker, lists: JudgedLists) -> dict[str, ListMetrics]:
@@ -166,20 +179,22 @@ def _beside(ranker: Ranker, lists: JudgedLists) -> dict[str, ListMetrics]:
     return found
 
 
+def _is_to_be_told(verdict: str, name: str) -> bool:
+    """What does not beat the rest has learned nothing; what is no better than the engine may still be of use."""
+    return "below" in verdict if name == "engine" else verdict != "above"
+
+
 def _warnings(result: SearchEvaluation, lists: JudgedLists) -> list[str]:
     meaning = {
+        "engine": "the engine's own order",
         "chance": "chance",
         "document_only": "a scorer that sees the document alone",
         "without_user": "the same ranker without the user",
     }
     found = [
-        f"{result.method} is not significantly above {what}: MRR {result.mrr:.4f} to {result.beside[name]['mrr']:.4f}, "
-        f"p = {result.comparisons[name].p_value:.2g}"
+        f"{result.method} is {verdict} {what}: MRR {result.mrr:.4f} to {result.beside[name]['mrr']:.4f}, "
+        f"p = {result.comparisons[name].over_users.p_value:.2g} over users"
         for name, what in meaning.items()
-        if name in result.comparisons and not _above(result.comparisons[name])
+        if name in result.comparisons and _is_to_be_told(verdict := result.comparisons[name].verdict, name)
     ]
     return [*found, *filter(None, [lists.longer_than_a_page()])]
-
-
-def _above(comparison: PairedComparison) -> bool:
-    return comparison.difference > 0 and comparison.p_value < SIGNIFICANT

@@ -11,7 +11,7 @@ import numpy as np
 
 from capse.arrays import Bools, Float64s, Int64s
 from capse.search.evaluation.list_metrics import ListMetrics, list_metrics
-from capse.search.logs.history import Clicks, count_before
+from capse.search.logs.history import earlier_clicks
 from capse.search.logs.search_log import SearchLog
 
 LABELS = ("clicked", "clicked_at", "satisfied")  # what a result row of a log tells of its click
@@ -75,9 +75,7 @@ class JudgedLists:
     @cached_property
     def earlier_clicks(self) -> Int64s:
         """For each list, the satisfied clicks of its user before its cutoff."""
-        clicks = Clicks.of(self.log)
-        users = self.log.user[self.log.impression[clicks.rows]]
-        return count_before(users, clicks.time, self.log.user[self.impressions], self.cutoffs[self.impressions])
+        return earlier_clicks(self.log, self.impressions, self.cutoffs)
 
     def longer_than_a_page(self) -> str:
         """A warning of SEARCH17's artefact: a relevant document from beyond the first page was added at its end."""

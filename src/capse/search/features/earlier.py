@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numba
 import numpy as np
 
 from capse.arrays import Float64s, Int64s
@@ -20,17 +21,19 @@ from capse.search.logs.search_log import SearchLog
 
 @dataclass(frozen=True)
 class KnownClicks:
-    """The satisfied clicks of a log, and how many of them each impression may use."""
+    """The satisfied clicks and the lists of a log, and how many of them each impression may use."""
 
     log: SearchLog
     rows: Int64s  # (c,) result rows, in the order in which they were clicked
     time: Int64s  # (c,)
-    known: Int64s  # (n,)
+    known: Int64s  # (n,) clicks
+    seen: Int64s  # (n,) lists that were shown before
 
     @classmethod
     def of(cls, log: SearchLog, cutoffs: Int64s) -> KnownClicks:
         clicks = Clicks.of(log)
-        return cls(log, clicks.rows, clicks.time, np.searchsorted(clicks.time, cutoffs, side="left"))
+        known, seen = (np.searchsorted(times, cutoffs, side="left") for times in (clicks.time, log.time))
+        return cls(log, clicks.rows, clicks.time, known, seen)
 
     @cached_property
     def impressions(self) -> Int64s:
@@ -51,17 +54,23 @@ class KnownClicks:
         order = order[moments[order] >= 0]
         return Earlier(keys[order].astype(np.int64), moments[order])
 
+    def all_shown_by(self, keys: Any) -> Earlier:
+        """All showings to be looked up by such a key, clicked or not; their moments are numbers of impressions."""
+        return Earlier(keys.astype(np.int64), self.log.impression)
+
 
 @dataclass(frozen=True)
 class Earlier:
-    """Things that happened, each with a key and a moment (a click's number), to be looked up by both."""
+    """Things that happened, each with a key and a moment (a click's number, say), to be looked up by both."""
 
     keys: Int64s  # (c,)
     moments: Int64s  # (c,) ascending
 
-    def counts(self, keys: Int64s, known: Int64s) -> Int64s:
-        """How many have this key and lie before this moment."""
+    def counts(self, keys: Int64s, known: Int64s, begin: Int64s | None = None) -> Int64s:
+        """How many have this key and lie before this moment, and not before another one."""
         starts, ends = self._bounds(keys, known)
+        if begin is not None:
+            starts = np.minimum(self._bounds(keys, begin)[1], ends)
         return ends - starts
 
     def since(self, keys: Int64s, known: Int64s, number: int) -> Int64s:
@@ -71,9 +80,11 @@ class Earlier:
         places = self._order[np.where(enough, ends - number, 0)] if len(self.keys) else starts
         return np.where(enough, self.moments[places], 0) if len(self.keys) else np.zeros_like(starts)
 
-    def pairs(self, keys: Int64s, known: Int64s, limit: int) -> Pairs:
-        """For every (key, moment) asked, the ``limit`` latest with this key before this moment."""
+    def pairs(self, keys: Int64s, known: Int64s, limit: int, begin: Int64s | None = None) -> Pairs:
+        """For every (key, moment) asked, the ``limit`` latest with this key before this moment, none before another."""
         starts, ends = self._bounds(keys, known)
+        if begin is not None:
+            starts = np.minimum(self._bounds(keys, begin)[1], ends)
         starts = np.maximum(starts, ends - limit)
         lengths = ends - starts
         places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
@@ -118,13 +129,19 @@ class Pairs:
         """(size,) the sum of a value over all that was found for each."""
         return np.bincount(self.asked, values, self.size).astype(np.float64)
 
-    def highest(self, values: Any) -> Float64s:
-        """(size,) the highest value found for each, NaN where nothing was found."""
-        best = np.full(self.size, np.nan)
-        starts = np.flatnonzero(np.diff(self.asked, prepend=-1))
-        if len(starts):
-            best[self.asked[starts]] = np.maximum.reduceat(values, starts)
+    def highest(self, values: Any, nothing: float = np.nan) -> Float64s:
+        """(size,) the highest value found for each, ``nothing`` where nothing was found."""
+        best = np.full(self.size, -np.inf)
+        _raise_to(best, self.asked, np.asarray(values, np.float64))
+        best[best == -np.inf] = nothing
         return best
+
+
+@numba.njit(cache=True)
+def _raise_to(best: Any, asked: Any, values: Any) -> None:
+    for p in range(len(asked)):
+        if values[p] > best[asked[p]]:
+            best[asked[p]] = values[p]
 
 
 def joined(left: Any, right: Any, span: int) -> Int64s:

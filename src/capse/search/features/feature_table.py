@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -61,16 +62,8 @@ def ranks_within(values: npt.NDArray[Any], lengths: Int64s) -> Float64s:
     >>> ranks_within(np.array([0.5, 2.0, 0.5, 7.0]), np.array([3, 1]))
     array([1., 0., 1., 0.])
     """
-    values = np.nan_to_num(values.astype(np.float64), nan=-np.inf)
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    order = np.lexsort((-values, owner))
-    ordered, lists = values[order], owner[order]
-    place = np.arange(len(values))
-    fresh = np.ones(len(values), bool)
-    fresh[1:] = (ordered[1:] != ordered[:-1]) | (lists[1:] != lists[:-1])
-    higher = np.maximum.accumulate(np.where(fresh, place, 0)) - (np.cumsum(lengths) - lengths)[lists]
     ranks = np.empty(len(values))
-    ranks[order] = higher
+    _count_higher(np.asarray(values, np.float64), lengths, ranks)
     return ranks
 
 
@@ -80,9 +73,9 @@ def below_best(values: npt.NDArray[Any], lengths: Int64s) -> Float64s:
     >>> below_best(np.array([0.5, 2.0, 0.5, 7.0]), np.array([3, 1]))
     array([-1.5,  0. , -1.5,  0. ])
     """
-    filled = lengths > 0
-    best = np.maximum.reduceat(values, (np.cumsum(lengths) - lengths)[filled]) if filled.any() else np.empty(0)
-    return np.asarray(values - np.repeat(best, lengths[filled]), np.float64)
+    below = np.empty(len(values))
+    _subtract_best(np.asarray(values, np.float64), lengths, below)
+    return below
 
 
 def standardised(values: npt.NDArray[Any], lengths: Int64s) -> Float64s:
@@ -96,3 +89,29 @@ def standardised(values: npt.NDArray[Any], lengths: Int64s) -> Float64s:
     centred = values - (np.bincount(owner, values, len(lengths)) / sizes)[owner]
     spread = np.sqrt(np.bincount(owner, centred**2, len(lengths)) / sizes)[owner]
     return np.asarray(centred / np.where(spread > 0, spread, 1), np.float64)
+
+
+@numba.njit(cache=True)
+def _count_higher(values: Any, lengths: Any, ranks: Any) -> None:
+    start = 0
+    for length in lengths:
+        for i in range(start, start + length):
+            count = 0
+            for j in range(start, start + length):
+                count += values[j] > values[i] or (np.isnan(values[i]) and not np.isnan(values[j]))
+            ranks[i] = count
+        start += length
+
+
+@numba.njit(cache=True)
+def _subtract_best(values: Any, lengths: Any, below: Any) -> None:
+    start = 0
+    for length in lengths:
+        if length:
+            best = values[start]
+            for i in range(start + 1, start + length):
+                if values[i] > best or np.isnan(values[i]):
+                    best = values[i]
+            for i in range(start, start + length):
+                below[i] = values[i] - best
+        start += length

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from capse.arrays import Bools, Float32s, Float64s, Int64s
-from capse.search.logs.search_log import SearchLog
+from capse.arrays import Bools, Float32s, Float64s
+
+# scale -> vectors (r, k) of the user of each result, and (r,) whether there is a profile at all
+UserTopics = Mapping[str, tuple[Float32s, Bools]]
 
 
-@dataclass(frozen=True)
-class Profiles:
-    """Topics of documents, and of users as far as they are known at each impression."""
-
-    documents: Float32s  # (D, k)
-    users: Mapping[str, tuple[Float32s, Bools]]  # scale -> (n, k), and (n,) whether there is a profile at all
-
-
-def profile_columns(log: SearchLog, rows: Int64s, profiles: Profiles) -> dict[str, Float64s]:
-    """Cosine and negative Jensen-Shannon divergence of document and profile; NaN where there is no profile."""
+def profile_columns(documents: Float32s, users: UserTopics) -> dict[str, Float64s]:
+    """Cosine and negative Jensen-Shannon divergence of document (r, k) and profile; NaN where there is no profile."""
     columns = {}
-    documents = profiles.documents[log.document[rows]]
-    impressions = log.impression[rows]
-    for scale, (users, known) in profiles.users.items():
-        there = known[impressions]
+    for scale, (vectors, known) in users.items():
         for name, compare in (("cosine", cosine), ("divergence", negative_divergence)):
-            columns[f"{scale}_{name}"] = np.where(there, compare(documents, users[impressions]), np.nan)
+            column = np.full(len(documents), np.nan)
+            column[known] = compare(documents[known], vectors[known])
+            columns[f"{scale}_{name}"] = column
     return columns
 
 
 def cosine(left: Float32s, right: Float32s) -> Float64s:
     """Cosines of paired rows (r, k); 0 where one is zero."""
-    products = np.einsum("rk,rk->r", left, right, dtype=np.float64)
+    products = (left.astype(np.float64) * right).sum(axis=1)
     lengths = np.linalg.norm(left, axis=1).astype(np.float64) * np.linalg.norm(right, axis=1)
     return np.asarray(products / np.where(lengths > 0, lengths, 1), np.float64)
 

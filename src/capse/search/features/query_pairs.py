@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from capse.arrays import Bools, Float64s, Int64s
 from capse.search.features.text_match import TextMatch
+from capse.search.features.word_rows import Rows, paired
 from capse.search.logs.documents import words
-from capse.search.vectors.sparse_rows import codes, numbered, paired, presence, unit_rows
+from capse.search.vectors.sparse_rows import codes
+
+KEPT = 100_000  # queries that stay taken apart, those met most lately
 
 
 def normalised(query: str) -> str:
@@ -31,11 +34,43 @@ def query_codes(queries: Sequence[str]) -> Int64s:
 
 
 @dataclass(frozen=True)
-class QueryPairs:
-    """Compares queries of a log, given as places in ``queries``, pair by pair."""
+class Query:
+    """A query taken apart. A term or word is a number made of its letters, the same in every process."""
 
-    queries: Sequence[str]
-    text: TextMatch  # how rare a word is
+    text: str  # normalised
+    terms: Int64s  # ascending
+    words: Int64s  # ascending
+    weights: Float64s  # of the words, by how rare each is in the documents; of length 1
+
+
+class Queries:
+    """Takes queries apart, with the weights that a catalogue gives their words."""
+
+    def __init__(self, text: TextMatch) -> None:
+        self.text = text
+        self._rarest = max(text.rarest, 1.0)
+        self.of = lru_cache(KEPT)(self._of)
+
+    def pairs(self, queries: Iterable[str]) -> QueryPairs:
+        """These queries, to be compared by their places."""
+        return QueryPairs([self.of(query) for query in queries])
+
+    def _of(self, query: str) -> Query:
+        known, idf = self.text.vocabulary, self.text.idf
+        weight = {_number(word): idf[known[word]] if word in known else self._rarest for word in words(query)}
+        row = Rows.of([weight]).unit()
+        terms = sorted({_number(term) for term in normalised(query).split()})
+        return Query(normalised(query), np.array(terms, np.int64), row.columns, row.values)
+
+
+class QueryPairs:
+    """Compares queries, given as places in a sequence, pair by pair."""
+
+    def __init__(self, queries: Sequence[Query]) -> None:
+        self._codes = codes(query.text for query in queries)
+        self._terms = _rows([query.terms for query in queries], [np.ones(len(query.terms)) for query in queries])
+        self._sizes = np.diff(self._terms.starts)
+        self._words = _rows([query.words for query in queries], [query.weights for query in queries])
 
     def same(self, i: Any, j: Any) -> Bools:
         return np.asarray(self._codes[i] == self._codes[j])
@@ -48,24 +83,13 @@ class QueryPairs:
         """Cosines of the queries' words, each weighted by how rare it is in the documents."""
         return paired(self._words, i, self._words, j)
 
-    @cached_property
-    def _codes(self) -> Int64s:
-        return query_codes(self.queries)
 
-    @cached_property
-    def _terms(self) -> scipy.sparse.csr_matrix:
-        terms = [normalised(query).split() for query in self.queries]
-        return presence(terms, numbered(term for query in terms for term in query))
+def _rows(columns: Sequence[Int64s], values: Sequence[Float64s]) -> Rows:
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in columns])]).astype(np.int64)
+    none = np.zeros(0, np.int64)
+    return Rows(starts, np.concatenate([none, *columns]), np.concatenate([none.astype(float), *values]))
 
-    @cached_property
-    def _sizes(self) -> Float64s:
-        return np.asarray(self._terms.sum(1), np.float64).ravel()
 
-    @cached_property
-    def _words(self) -> scipy.sparse.csr_matrix:
-        found = [words(query) for query in self.queries]
-        vocabulary = numbered(word for query in found for word in query)
-        known, idf = self.text.vocabulary, self.text.idf
-        rarest = float(idf.max(initial=1.0))
-        weights = np.array([idf[known[word]] if word in known else rarest for word in vocabulary], np.float64)
-        return unit_rows(presence(found, vocabulary), weights)
+@lru_cache(KEPT)
+def _number(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1

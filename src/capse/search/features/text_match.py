@@ -9,31 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 from capse.arrays import Float64s, Int64s
-from capse.errors import MissingExtraError
-from capse.search.features.feature_table import FeatureTable, below_best, ranks_within
-from capse.search.logs.documents import Documents, count_matrix, words
-from capse.search.logs.search_log import SearchLog
+from capse.search.features.feature_table import below_best, ranks_within
+from capse.search.features.word_rows import Rows, paired
+from capse.search.logs.documents import Documents, words
 from capse.search.logs.titles import folder, leaf, path_parts, site
-from capse.search.vectors.sparse_rows import (
-    codes,
-    inverse_frequency,
-    numbered,
-    paired,
-    presence,
-    row_sums,
-    unit_rows,
-    weigh,
-)
+from capse.search.vectors.sparse_rows import codes
 
 _NO_LETTERS = re.compile(r"[\W\d_]+")
+_K1, _B = 1.5, 0.75  # of BM25
 COMPARED = (
     "bm25_text",
     "bm25_title",
@@ -60,177 +50,229 @@ def trigrams(text: str) -> list[str]:
     return list(dict.fromkeys(run[start : start + 3] for start in range(max(1, len(run) - 2)))) if run else []
 
 
+class Shape(NamedTuple):
+    """What a document's title is made of."""
+
+    site: str
+    folder: str
+    leaf: str  # its letters
+    depth: int
+
+    @classmethod
+    def of(cls, title: str) -> Shape:
+        return cls(site(title), folder(title), letters(leaf(title)), len(path_parts(title)))
+
+
+@dataclass(frozen=True)
+class DocumentFields:
+    """D documents taken apart, as far as a catalogue knows their words."""
+
+    shape: Sequence[Shape]
+    text: Rows  # word counts of the text, and of the title where the text lacks its words
+    title: Rows  # which words a title has
+    leaf: Rows  # which words the last part of a title has
+    rare_leaf: Rows  # the same, weighted by how rare a word is among titles
+    bm25_text: Rows
+    bm25_title: Rows
+    text_vectors: Rows  # of length 1, ln(1 + count) times rarity
+    title_vectors: Rows  # of length 1
+    title_letters: Rows  # trigrams, of length 1
+    leaf_letters: Rows  # trigrams, weighted by how rare they are
+
+    def __len__(self) -> int:
+        return len(self.shape)
+
+    def take(self, numbers: Int64s) -> DocumentFields:
+        """Some of the documents."""
+        chosen = {name: getattr(self, name).take(numbers) for name in _ROWS}
+        return DocumentFields([self.shape[number] for number in numbers.tolist()], **chosen)
+
+    def followed_by(self, other: DocumentFields) -> DocumentFields:
+        """These documents and then others."""
+        stacked = {name: Rows.stacked([getattr(self, name), getattr(other, name)]) for name in _ROWS}
+        return DocumentFields([*self.shape, *other.shape], **stacked)
+
+
+_ROWS = [field.name for field in fields(DocumentFields) if field.name != "shape"]
+
+
 @dataclass(frozen=True)
 class TextMatch:
-    """A catalogue's fields, word by word."""
+    """A catalogue: what its documents consist of, and what a word weighs."""
 
     documents: Documents
 
-    def features(self, log: SearchLog, impressions: Int64s) -> FeatureTable:
-        """Text-match features aligned with ``log.rows(impressions)``."""
-        rows, lengths = log.rows(impressions), log.lengths[impressions]
-        asked, query = np.unique(log.query[log.impression[rows]], return_inverse=True)
-        texts = [log.queries[number] for number in asked]
-        document = log.document[rows]
-        columns = self._words_shared(texts, query, document) | self._letters_shared(texts, query, document)
+    def columns(
+        self, taken: DocumentFields, document: Any, texts: Sequence[str], query: Any, lengths: Int64s
+    ) -> dict[str, Float64s]:
+        """Text-match features of results, given the place of each one's document and query, list after list."""
+        columns = self._words_shared(taken, document, texts, query) | self._letters_shared(
+            taken, document, texts, query
+        )
         for name in COMPARED:
             columns[f"{name}.rank"] = ranks_within(columns[name], lengths)
             columns[f"{name}.below_best"] = below_best(columns[name], lengths)
-        return FeatureTable.of(columns | self._neighbours(document, lengths), len(rows))
-
-    def shapes(self, document: Any) -> dict[str, Float64s]:
-        """What documents look like, whatever the query."""
-        titles = self.documents.titles
-        return {
-            "text_words": row_sums(self.text)[document],
-            "title_words": row_sums(self.title)[document],
-            "depth": np.array([len(path_parts(title)) for title in titles], np.float64)[document],
+        shapes, owner = [taken.shape[d] for d in document.tolist()], np.repeat(np.arange(len(lengths)), lengths)
+        return columns | {
+            "list_same_site": _together(owner, [shape.site for shape in shapes]),
+            "list_same_folder": _together(owner, [shape.folder for shape in shapes]),
         }
 
-    def _words_shared(self, texts: Sequence[str], query: Any, document: Any) -> dict[str, Float64s]:
-        """BM25, and shares of words that query and field have in common, plain and weighted by how rare a word is."""
-        asked = presence([words(text) for text in texts], self.vocabulary)
-        sizes = np.array([len(set(words(text))) for text in texts], np.float64)
-        rare = weigh(asked, self.idf)
-        whole = np.maximum(sizes, 1)[query]
-        unknown = (sizes - row_sums(asked)) * self.idf.max(initial=0.0)  # words of no document are the rarest of all
-        heavy = np.maximum(row_sums(rare) + unknown, 1e-9)[query]
-        rare_leaf = weigh(self.leaf, self.title_idf)
+    def taken_apart(self, documents: Documents) -> DocumentFields:
+        """Documents of this catalogue or of none."""
+        titles = documents.titles
+        text = Rows.counted(_bodies(documents), self.vocabulary)
+        title = Rows.present([words(title) for title in titles], self.vocabulary)
+        last = Rows.present([words(leaf(title)) for title in titles], self.vocabulary)
+        whole = Rows.present([trigrams(title) for title in titles], self._trigrams)
+        end = Rows.present([trigrams(leaf(title)) for title in titles], self._trigrams)
+        damped = Rows(text.starts, text.columns, np.log1p(text.values))
+        return DocumentFields(
+            [Shape.of(title) for title in titles],
+            text,
+            title,
+            last,
+            last.weighted(self.title_idf),
+            bm25_weights(text, self.idf, self._mean_text),
+            bm25_weights(title, self.title_idf, self._mean_title),
+            damped.weighted(self.idf).unit(),
+            title.weighted(self.title_idf).unit(),
+            whole.weighted(self._trigram_rarity).unit(),
+            end.weighted(self._trigram_rarity),
+        )
+
+    def shapes(self, taken: DocumentFields, document: Any) -> dict[str, Float64s]:
+        """What documents look like, whatever the query."""
+        depths = [taken.shape[number].depth for number in document.tolist()]
         return {
-            "bm25_text": paired(asked, query, self._bm25_text, document),
-            "bm25_title": paired(asked, query, self._bm25_title, document),
-            "query_in_title": paired(rare, query, self.title, document) / heavy,
-            "query_in_leaf": paired(rare, query, self.leaf, document) / heavy,
-            "query_in_text": paired(rare, query, self._text_presence, document) / heavy,
-            "query_words_in_title": paired(asked, query, self.title, document) / whole,
-            "query_words_in_text": paired(asked, query, self._text_presence, document) / whole,
-            "leaf_in_query": paired(asked, query, rare_leaf, document)
-            / np.maximum(row_sums(rare_leaf), 1e-9)[document],
-            "leaf_words_in_query": paired(asked, query, self.leaf, document)
-            / np.maximum(row_sums(self.leaf), 1)[document],
-            "title_cosine": paired(unit_rows(asked, self.title_idf), query, self.title_vectors, document),
-            "text_cosine": paired(unit_rows(asked, self.idf), query, self.text_vectors, document),
+            "text_words": taken.text.sums[document],
+            "title_words": taken.title.sums[document],
+            "depth": np.array(depths, np.float64),
+        }
+
+    def _words_shared(
+        self, taken: DocumentFields, document: Any, texts: Sequence[str], query: Any
+    ) -> dict[str, Float64s]:
+        """BM25, and shares of words that query and field have in common, plain and weighted by how rare a word is."""
+        said = [set(words(text)) for text in texts]
+        asked, sizes = Rows.present(said, self.vocabulary), np.array([len(each) for each in said], np.float64)
+        rare = asked.weighted(self.idf)
+        whole = np.maximum(sizes, 1)[query]
+        unknown = (sizes - asked.sums) * self.rarest  # words of no document are the rarest of all
+        heavy = np.maximum(rare.sums + unknown, 1e-9)[query]
+        in_title, in_text = (
+            paired(asked, query, taken.title, document),
+            paired(asked, query, taken.text.signs, document),
+        )
+        leaf_weight = np.maximum(taken.rare_leaf.sums[document], 1e-9)
+        leaf_size = np.maximum(taken.leaf.sums[document], 1)
+        return {
+            "bm25_text": paired(asked, query, taken.bm25_text, document),
+            "bm25_title": paired(asked, query, taken.bm25_title, document),
+            "query_in_title": paired(rare, query, taken.title, document) / heavy,
+            "query_in_leaf": paired(rare, query, taken.leaf, document) / heavy,
+            "query_in_text": paired(rare, query, taken.text.signs, document) / heavy,
+            "query_words_in_title": in_title / whole,
+            "query_words_in_text": in_text / whole,
+            "leaf_in_query": paired(asked, query, taken.rare_leaf, document) / leaf_weight,
+            "leaf_words_in_query": paired(asked, query, taken.leaf, document) / leaf_size,
+            "title_cosine": paired(asked.weighted(self.title_idf).unit(), query, taken.title_vectors, document),
+            "text_cosine": paired(rare.unit(), query, taken.text_vectors, document),
             "query_words": sizes[query],
         }
 
-    def _letters_shared(self, texts: Sequence[str], query: Any, document: Any) -> dict[str, Float64s]:
+    def _letters_shared(
+        self, taken: DocumentFields, document: Any, texts: Sequence[str], query: Any
+    ) -> dict[str, Float64s]:
         """Matches of letters, which see through words that are joined or inflected."""
-        known, title, ending = self._trigrams
-        asked = presence([trigrams(text) for text in texts], known)
-        rarity = inverse_frequency(title)
-        rare = weigh(ending, rarity)
-        leaves = [letters(leaf(title)) for title in self.documents.titles]
+        asked = Rows.present([trigrams(text) for text in texts], self._trigrams)
         runs = [letters(text) for text in texts]
-        pairs = zip(query.tolist(), document.tolist(), strict=True)
+        pairs = ((runs[q], taken.shape[d].leaf) for q, d in zip(query.tolist(), document.tolist(), strict=True))
+        spelled_out = [len(leaf) if leaf in run else 0 for run, leaf in pairs]
+        ending = np.maximum(taken.leaf_letters.sums[document], 1e-9)
+        unit = asked.weighted(self._trigram_rarity).unit()
         return {
-            "leaf_letters": paired(asked, query, rare, document) / np.maximum(row_sums(rare), 1e-9)[document],
-            "title_letters": paired(unit_rows(asked, rarity), query, unit_rows(title, rarity), document),
-            "leaf_spelled_out": np.array([len(leaves[d]) if leaves[d] in runs[q] else 0 for q, d in pairs], np.float64),
+            "leaf_letters": paired(asked, query, taken.leaf_letters, document) / ending,
+            "title_letters": paired(unit, query, taken.title_letters, document),
+            "leaf_spelled_out": np.array(spelled_out, np.float64),
         }
 
-    def _neighbours(self, document: Any, lengths: Int64s) -> dict[str, Float64s]:
-        """How many results of a list lie in the same place: where most of what matches lies, the query belongs."""
-        owner = np.repeat(np.arange(len(lengths)), lengths)
-        return {
-            "list_same_site": _together(owner, self.documents.titles, site, document),
-            "list_same_folder": _together(owner, self.documents.titles, folder, document),
-        }
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The place of each document in the catalogue."""
+        return {label: number for number, label in enumerate(self.documents.ids)}
+
+    @cached_property
+    def taken(self) -> DocumentFields:
+        """All documents of the catalogue."""
+        return self.taken_apart(self.documents)
 
     @cached_property
     def vocabulary(self) -> dict[str, int]:
-        return numbered(word for body in self._bodies for word in body)
-
-    @cached_property
-    def text(self) -> scipy.sparse.csr_matrix:
-        """Word counts (D, V) of the text, and of the title where the text lacks its words."""
-        return count_matrix(self._bodies, self.vocabulary)
-
-    @cached_property
-    def title(self) -> scipy.sparse.csr_matrix:
-        """Which words (D, V) a title has."""
-        return presence([words(title) for title in self.documents.titles], self.vocabulary)
-
-    @cached_property
-    def leaf(self) -> scipy.sparse.csr_matrix:
-        """Which words (D, V) the last part of a title has."""
-        return presence([words(leaf(title)) for title in self.documents.titles], self.vocabulary)
+        return _sorted_numbers(_bodies(self.documents))
 
     @cached_property
     def idf(self) -> Float64s:
         """(V,) how rare a word is among texts."""
-        return inverse_frequency(self.text)
+        return Rows.counted(_bodies(self.documents), self.vocabulary).rarity(len(self.vocabulary))
+
+    @cached_property
+    def rarest(self) -> float:
+        """The weight of the rarest word, and of one that no document has."""
+        return float(self.idf.max(initial=0.0))
 
     @cached_property
     def title_idf(self) -> Float64s:
         """(V,) how rare a word is among titles."""
-        return inverse_frequency(self.title)
+        titles = [words(title) for title in self.documents.titles]
+        return Rows.present(titles, self.vocabulary).rarity(len(self.vocabulary))
 
     @cached_property
-    def title_vectors(self) -> scipy.sparse.csr_matrix:
-        """Titles (D, V) as vectors of length 1."""
-        return unit_rows(self.title, self.title_idf)
+    def _mean_text(self) -> float:
+        return _mean([sum(body.values()) for body in _bodies(self.documents)])
 
     @cached_property
-    def text_vectors(self) -> scipy.sparse.csr_matrix:
-        """Texts (D, V) as vectors of length 1, ln(1 + count) times rarity."""
-        return unit_rows(self.text.log1p(), self.idf)
+    def _mean_title(self) -> float:
+        return _mean([len(set(words(title))) for title in self.documents.titles])
 
     @cached_property
-    def _bodies(self) -> list[Mapping[str, int]]:
-        titles = self.documents.titles
-        return [
-            dict.fromkeys(words(title), 1) | dict(self.documents.words_of(number))
-            for number, title in enumerate(titles)
-        ]
+    def _trigrams(self) -> dict[str, int]:
+        return _sorted_numbers(trigrams(title) for title in self.documents.titles)
 
     @cached_property
-    def _text_presence(self) -> scipy.sparse.csr_matrix:
-        return self.text.sign()
-
-    @cached_property
-    def _trigrams(self) -> tuple[dict[str, int], scipy.sparse.csr_matrix, scipy.sparse.csr_matrix]:
-        """The trigrams of all titles, and which of them each title and each leaf has."""
-        titles = self.documents.titles
-        known = numbered(run for title in titles for run in trigrams(title))
-        return (
-            known,
-            presence([trigrams(title) for title in titles], known),
-            presence([trigrams(leaf(title)) for title in titles], known),
-        )
-
-    @cached_property
-    def _bm25_text(self) -> scipy.sparse.csr_matrix:
-        return bm25_weights(self.text)
-
-    @cached_property
-    def _bm25_title(self) -> scipy.sparse.csr_matrix:
-        return bm25_weights(self.title)
+    def _trigram_rarity(self) -> Float64s:
+        titles = [trigrams(title) for title in self.documents.titles]
+        return Rows.present(titles, self._trigrams).rarity(len(self._trigrams))
 
 
-def bm25_weights(counts: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
-    """BM25's weight (D, V) of each word in each document, from word counts; k1 = 1.5, b = 0.75.
+def bm25_weights(counts: Rows, rarity: Float64s, mean_length: float) -> Rows:
+    """BM25's weight of each word in each document, from word counts; k1 = 1.5, b = 0.75, Lucene's form.
 
-    ln(1 + (D - n + 0.5) / (n + 0.5)) * f / (f + k1 (1 - b + b * length / mean length)), Lucene's form.
+    rarity * f / (f + k1 (1 - b + b * length / mean length)).
     """
-    try:
-        import bm25s
-    except ImportError as error:
-        raise MissingExtraError("text matching with BM25", "search") from error
-    if not counts.nnz:
-        return counts
-    repeated = np.repeat(counts.indices, counts.data.astype(np.int64))
-    ends = np.cumsum(row_sums(counts)).astype(np.int64)
-    corpus = [part.tolist() for part in np.split(repeated, ends[:-1])]
-    engine = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
-    engine.index((corpus, {str(word): word for word in range(counts.shape[1])}), show_progress=False)
-    found = engine.scores
-    shape = counts.shape[0], len(found["indptr"]) - 1
-    weights = scipy.sparse.csc_matrix((found["data"], found["indices"], found["indptr"]), shape=shape).tocsr()
-    return weights[:, : counts.shape[1]]
+    lengths = counts.sums[counts.owner]
+    damping = _K1 * (1 - _B + _B * lengths / (mean_length or 1.0))
+    return Rows(counts.starts, counts.columns, rarity[counts.columns] * counts.values / (counts.values + damping))
 
 
-def _together(owner: Int64s, titles: Sequence[str], place: Any, document: Any) -> Float64s:
+def _bodies(documents: Documents) -> list[Mapping[str, int]]:
+    return [
+        dict.fromkeys(words(title), 1) | dict(documents.words_of(number))
+        for number, title in enumerate(documents.titles)
+    ]
+
+
+def _sorted_numbers(texts: Any) -> dict[str, int]:
+    """A number for each word, in alphabetical order: the same whatever order the texts are in."""
+    return {word: number for number, word in enumerate(sorted({word for text in texts for word in text}))}
+
+
+def _mean(lengths: Sequence[float]) -> float:
+    return sum(lengths) / len(lengths) if lengths else 0.0
+
+
+def _together(owner: Int64s, places: Sequence[str]) -> Float64s:
     """How many results of its list are in the same place, for every result."""
-    code = codes(map(place, titles))
-    _, group, sizes = np.unique(owner * len(code) + code[document], return_inverse=True, return_counts=True)
+    code = codes(places)
+    _, group, sizes = np.unique(owner * (len(code) + 1) + code, return_inverse=True, return_counts=True)
     return np.asarray(sizes[group], np.float64)

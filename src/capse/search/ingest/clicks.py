@@ -106,11 +106,10 @@ def _with_session(impressions: Any, session: Any) -> Any:
     return impressions.select(*columns, session=session, named=named)
 
 
-def judged(clicks: Any, impressions: Any, settings: IngestSettings, with_dwell: bool) -> Any:
+def judged(clicks: Any, impressions: Any, settings: IngestSettings) -> Any:
     """Per clicked result: ``number``, ``document``, the first ``clicked_at``, the longest ``dwell``, ``satisfied``.
 
-    ``with_dwell`` says whether the log knows how long people stayed. Of clicks at the same last moment of a session all
-    are its last.
+    Of clicks at the same last moment of a session all are its last. Otherwise as `Satisfaction.counts` has it.
     """
     kept = clicks.filter(clicks.outcome.isnull())
     places = impressions.select("key", "number", "session")
@@ -118,10 +117,9 @@ def judged(clicks: Any, impressions: Any, settings: IngestSettings, with_dwell: 
     if settings.infer_dwell:
         kept = _inferred(kept, impressions)
     last = kept.at == kept.at.max().over(ibis.window(group_by="session"))
-    if with_dwell:
-        satisfied = (kept.dwell.fill_null(-1.0) >= settings.satisfied_dwell) | (last & settings.satisfied_last)
-    else:
-        satisfied = last | (settings.without_dwell == "all")
+    rule = settings.rule
+    by_dwell = (kept.dwell >= rule.seconds) | (last & rule.last)
+    satisfied = ibis.ifelse(kept.dwell.isnull(), last | (rule.without_dwell == "all"), by_dwell)
     kept = kept.mutate(satisfied=satisfied.cast("int8"))
     return kept.group_by(["number", "document"]).agg(
         clicked_at=_.at.min(), dwell=_.dwell.max(), satisfied=_.satisfied.max() == 1
@@ -145,6 +143,6 @@ def _inferred(clicks: Any, impressions: Any) -> Any:
     order = [events.at, events.is_click, events.number, events.document]
     order += [events.dwell.fill_null(-1.0), events.event.fill_null("")]
     following = events.at.lead().over(ibis.window(group_by=events.session, order_by=order))
-    events = events.mutate(dwell=ibis.coalesce(events.dwell, (following - events.at) / SECOND))
+    events = events.mutate(dwell=ibis.coalesce(events.dwell, (following - events.at).nullif(0) / SECOND))
     timed = events.filter(events.is_click == 1).select(*clicks.columns)
     return timed.union(clicks.filter(clicks.time.isnull()))

@@ -17,12 +17,12 @@ def notes_of(
     impressions: Any,
     counts: Mapping[str, int],
     settings: IngestSettings,
-    with_dwell: bool,
     with_splits: bool,
 ) -> list[str]:
     """How sessions, satisfied clicks and splits came about.
 
-    ``counts``: the ``impressions``, those of a ``named`` session, the ``clicked`` results, those without a dwell.
+    ``counts``: the ``impressions``, those of a ``named`` session, the ``clicked`` results, those of them that are
+    ``satisfied`` and those with ``no_dwell``.
     """
     notes = []
     cut = counts["impressions"] - counts["named"]
@@ -36,7 +36,7 @@ def notes_of(
         if long := engine.values(spans, long=(spans.span > DAY).sum())["long"]:
             notes.append(f"{long:,} of the log's own sessions last longer than a day: did a clock jump?")
     if counts["clicked"]:
-        notes.append(_satisfaction(counts, settings, with_dwell))
+        notes.append(_satisfaction(counts, settings))
     if not with_splits:
         notes.append(
             f"the log names no splits: the last {100 * settings.test_share:g} % of the impressions test, the "
@@ -45,13 +45,9 @@ def notes_of(
     return notes
 
 
-def _satisfaction(counts: Mapping[str, int], settings: IngestSettings, with_dwell: bool) -> str:
-    if not with_dwell:
-        what = "every click" if settings.without_dwell == "all" else "the last click of each session"
-        return f"the log knows no dwell: {what} counts as satisfied"
-    last = ", or the last of its session" if settings.satisfied_last else ""
+def _satisfaction(counts: Mapping[str, int], settings: IngestSettings) -> str:
     inferred = "; a missing dwell is the time to the next event of the session" if settings.infer_dwell else ""
     return (
-        f"satisfied is a click with a dwell of {settings.satisfied_dwell:g} s or more{last}{inferred}; "
-        f"{counts['no_dwell']:,} of {counts['clicked']:,} clicked results have no dwell"
+        f"{settings.rule}{inferred}: {counts['satisfied']:,} of {counts['clicked']:,} clicked results are, "
+        f"and the dwell of {counts['no_dwell']:,} is not known"
     )

@@ -38,8 +38,6 @@ def run(engine: Engine, staging: Staging, settings: IngestSettings, progress: Ca
     """Everything between the staged tables and the log."""
     rejects = engine.read(staging.path("rejects"))
     results, staged, described = (engine.read(staging.path(name)) for name in ("results", "clicks", "documents"))
-    dwells = staged.dwell.notnull() | (staged.time.notnull() & settings.infer_dwell)
-    with_dwell = bool(engine.values(staged, known=dwells.any())["known"])
     found = engine.values(results, splits=results.split.notnull().any(), at_zero=(results.position == 0).sum())
     with_splits = bool(found["splits"])
 
@@ -51,7 +49,7 @@ def run(engine: Engine, staging: Staging, settings: IngestSettings, progress: Ca
     clicks = engine.store(clicks_of(staged, headers, rows, settings), "clicks")
     progress("cutting sessions")
     impressions = engine.store(impressions_of(headers, rows, clicks, settings), "impressions")
-    satisfied = engine.store(judged(clicks, impressions, settings, with_dwell), "satisfied")
+    satisfied = engine.store(judged(clicks, impressions, settings), "satisfied")
     progress("describing documents")
     documents = engine.store(documents_of(described), "documents")
     bare = engine.store(_undescribed(rows, documents), "undescribed")
@@ -62,10 +60,15 @@ def run(engine: Engine, staging: Staging, settings: IngestSettings, progress: Ca
         "documents": _outcomes(engine, documents),
     }
     counts = engine.values(impressions, impressions=impressions.count(), named=impressions.named.sum())
-    counts |= engine.values(satisfied, clicked=satisfied.count(), no_dwell=satisfied.dwell.isnull().sum())
+    counts |= engine.values(
+        satisfied,
+        clicked=satisfied.count(),
+        no_dwell=satisfied.dwell.isnull().sum(),
+        satisfied=satisfied.satisfied.sum(),
+    )
     counts |= engine.values(bare, undescribed=bare.count())
     counts = {name: count or 0 for name, count in counts.items()}
-    notes = notes_of(engine, impressions, counts, settings, with_dwell, with_splits)
+    notes = notes_of(engine, impressions, counts, settings, with_splits)
     if from_zero:
         notes.append("the log counts positions from 0; here they are counted from 1")
     if counts["undescribed"]:

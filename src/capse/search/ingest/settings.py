@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, fields
-from typing import Literal
 
 from capse.errors import SettingsError
 from capse.runs.settings import check_choices
+from capse.search.satisfaction import SECONDS, Satisfaction, WithoutDwell
 from capse.search.times import DAY, log_time
 
 
@@ -17,14 +17,15 @@ class IngestSettings:
 
     gap_seconds: float = 1800.0
     """A user's silence that ends a session, where the log names none."""
-    satisfied_dwell: float = 30.0
+    satisfied_dwell: float = SECONDS
     """A click is satisfied if the user stayed with the document this long (seconds)."""
     satisfied_last: bool = True
     """The last click of a session is satisfied as well."""
-    infer_dwell: bool = True
-    """Where a click has a time but no dwell: the time to the next event of the session, a click or an impression."""
-    without_dwell: Literal["all", "last"] = "all"
-    """What is satisfied in a log that knows no dwell at all: every click, or the last of each session."""
+    infer_dwell: bool = False
+    """Where a click has a time but no dwell, take the time to the next event of the session, a click or an impression.
+    An event at the same moment says nothing. A service cannot know it in time, so it does without."""
+    without_dwell: WithoutDwell = "all"
+    """What is satisfied of clicks whose dwell is not known: all, or the last of each session."""
     valid_share: float = 0.1
     """The share of impressions before the test period that validate, where the log names no splits."""
     test_share: float = 0.1
@@ -58,6 +59,11 @@ class IngestSettings:
         for name in ("earliest", "latest"):
             if getattr(self, name) is not None and log_time(getattr(self, name)) is None:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}", "write a date such as 2024-05-01")
+
+    @property
+    def rule(self) -> Satisfaction:
+        """When a click counts."""
+        return Satisfaction(self.satisfied_dwell, self.satisfied_last, self.without_dwell)
 
     def bounds(self) -> tuple[int, int]:
         """The earliest and the latest time that is believed, in microseconds."""

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import scipy.sparse
 
 from capse.errors import DataError
+from capse.runs.atomic import atomic_path
 
 SCHEMA = pa.schema(
     [
@@ -65,6 +66,18 @@ class Documents:
     def counts(self, vocabulary: Mapping[str, int]) -> scipy.sparse.csr_matrix:
         """Word counts (D, V) over a vocabulary."""
         return count_matrix([self.words_of(number) for number in range(len(self))], vocabulary)
+
+    def counted(self) -> Documents:
+        """The same known by their words alone, without a text."""
+        terms = [self.words_of(number) for number in range(len(self))]
+        return Documents(self.ids, self.titles, [None] * len(self), terms)
+
+    def save(self, path: Path) -> None:
+        """Write what `load` reads."""
+        terms = [None if counts is None else list(counts.items()) for counts in self.terms]
+        with atomic_path(path) as temporary:
+            columns = [list(self.ids), list(self.titles), list(self.texts), terms]
+            pq.write_table(pa.table(columns, schema=SCHEMA), temporary)
 
     @classmethod
     def of_terms(cls, terms: Mapping[str, Mapping[str, int]]) -> Documents:

@@ -80,6 +80,13 @@ class Event:
     number: int  # an impression, or a result row
 
 
+def earlier_clicks(log: SearchLog, impressions: Int64s, cutoffs: Int64s) -> Int64s:
+    """For each of these impressions, the satisfied clicks of its user before its cutoff."""
+    clicks = Clicks.of(log)
+    users = log.user[log.impression[clicks.rows]]
+    return count_before(users, clicks.time, log.user[impressions], cutoffs[impressions])
+
+
 def count_before(keys: Any, times: Int64s, asked: Any, asked_times: Int64s) -> Int64s:
     """How many of the events (keys, times) have the key ``asked[i]`` and lie strictly before ``asked_times[i]``.
 

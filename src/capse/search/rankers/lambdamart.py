@@ -6,7 +6,8 @@ A model is saved as LightGBM's own text with the names of its features as JSON b
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from capse.runs.atomic import write_json, write_text
 from capse.runs.settings import fill, to_mapping
 from capse.search.evaluation.list_metrics import list_metrics
 from capse.search.features.feature_table import FeatureTable
+from capse.search.rankers.tree_loops import Trees
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class LambdaMARTSettings:
     feature_share: float = 0.3  # of the features, drawn anew for each tree
     patience: int = 100  # trees without a better validation MRR before training stops; 0 grows them all
     refit: bool = True  # once the number of trees is known, learn from the validation lists too: from then on seen
+    forests: int = 1  # grown from seeds of their own, and averaged
     seed: int = 0
     threads: int = 1
 
@@ -45,6 +48,13 @@ class LabelledLists:
     relevant: Bools  # (rows,)
     lengths: Int64s  # (lists,)
 
+    def followed_by(self, other: LabelledLists) -> LabelledLists:
+        """These lists and then others."""
+        values = np.concatenate([self.features.values, other.features.values])
+        labels = np.concatenate([self.relevant, other.relevant])
+        lengths = np.concatenate([self.lengths, other.lengths])
+        return LabelledLists(FeatureTable(self.features.names, values), labels, lengths)
+
 
 @dataclass(frozen=True)
 class LambdaMART:
@@ -52,7 +62,7 @@ class LambdaMART:
 
     names: tuple[str, ...]
     settings: LambdaMARTSettings
-    text: str = field(repr=False)  # LightGBM's model
+    text: str = field(repr=False)  # LightGBM's models, one after the other
     validation_mrr: float | None = None  # of the trees that were stopped, before they were refitted
 
     @classmethod
@@ -69,33 +79,13 @@ class LambdaMART:
             raise SettingsError(
                 "LambdaMART has no feature to learn from", "choose at least one group that has features"
             )
-        stops = valid is not None and len(valid.lengths) > 0 and settings.patience > 0
-        options: dict[str, Any] = {}
-        if stops and valid is not None:
-            judged = valid
-
-            def mrr(scores: Float64s, _: Any) -> tuple[str, float, bool]:
-                return "mrr", float(list_metrics(scores, judged.relevant, judged.lengths).mrr.mean()), True
-
-            data = _dataset(lightgbm, train)
-            options = {
-                "valid_sets": [_dataset(lightgbm, judged, data)],
-                "feval": mrr,
-                "callbacks": [lightgbm.early_stopping(settings.patience, verbose=False)],
-            }
-        else:
-            data = _dataset(lightgbm, train)
-        booster = lightgbm.train(_parameters(settings), data, settings.trees, **options)
-        trees = booster.best_iteration if stops else settings.trees
-        reached = float(booster.best_score["valid_0"]["mrr"]) if stops else None
-        if stops and settings.refit and valid is not None:
-            both = LabelledLists(
-                FeatureTable(names, np.concatenate([train.features.values, valid.features.values])),
-                np.concatenate([train.relevant, valid.relevant]),
-                np.concatenate([train.lengths, valid.lengths]),
-            )
-            booster = lightgbm.train(_parameters(settings), _dataset(lightgbm, both), trees)
-        return cls(names, replace(settings, trees=trees), booster.model_to_string(num_iteration=trees), reached)
+        forests = [_Forest.grow(lightgbm, train, valid, replace(settings, seed=seed)) for seed in _seeds(settings)]
+        found = [forest.on_valid for forest in forests if forest.on_valid is not None]
+        reached = None
+        if valid is not None and found:
+            reached = float(list_metrics(_mean(found), valid.relevant, valid.lengths).mrr.mean())
+        grown = replace(settings, trees=round(float(np.mean([forest.trees for forest in forests]))))
+        return cls(names, grown, "".join(forest.text for forest in forests), reached)
 
     def predict(self, features: FeatureTable) -> Float64s:
         """(rows,) scores, higher is better."""
@@ -105,11 +95,12 @@ class LambdaMART:
                 f"the model was trained on other features than these ({', '.join(sorted(known)) or 'their order'})",
                 "train it again with this capse",
             )
-        return np.asarray(self._booster.predict(features.values, num_threads=self.settings.threads), np.float64)
+        return _mean([trees.predict(features.values) for trees in self._trees])
 
     def gains(self) -> dict[str, float]:
         """What each feature contributed to the splits, the most useful first."""
-        gains = self._booster.feature_importance("gain")
+        lightgbm = _lightgbm()
+        gains = sum(lightgbm.Booster(model_str=text).feature_importance("gain") for text in self._texts)
         return {self.names[place]: float(gains[place]) for place in np.argsort(-gains, kind="stable")}
 
     def save(self, folder: str | Path, stem: str = "lambdamart") -> None:
@@ -129,17 +120,62 @@ class LambdaMART:
             model = cls(names, settings, text, content["validation_mrr"])
         except (OSError, ValueError, KeyError, TypeError, SettingsError) as error:
             raise RunError(f"{path} is not a saved LambdaMART model", "train it again") from error
-        if model._booster.num_feature() != len(names):
+        if any(trees.features != len(names) for trees in model._trees):
             raise RunError(f"{path} names {len(names)} features, its model has others", "train it again")
         return model
 
+    @property
+    def _texts(self) -> list[str]:
+        """LightGBM's models, each of which begins with the line 'tree'."""
+        return [text for text in re.split(r"(?m)^(?=tree$)", self.text) if text]
+
     @cached_property
-    def _booster(self) -> Any:
-        lightgbm = _lightgbm()
+    def _trees(self) -> list[Trees]:
         try:
-            return lightgbm.Booster(model_str=self.text)
-        except lightgbm.basic.LightGBMError as error:
+            return [Trees.parse(text) for text in self._texts or [""]]
+        except (ValueError, KeyError) as error:
             raise RunError("the saved LambdaMART model is damaged", "train it again") from error
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """Trees of one seed."""
+
+    text: str
+    trees: int
+    on_valid: Float64s | None  # scores of the validation lists, where they said when to stop
+
+    @classmethod
+    def grow(cls, lightgbm: Any, train: LabelledLists, valid: LabelledLists | None, settings: Any) -> _Forest:
+        data = _dataset(lightgbm, train)
+        if valid is None or not len(valid.lengths) or not settings.patience:
+            booster = lightgbm.train(_parameters(settings), data, settings.trees)
+            return cls(booster.model_to_string(num_iteration=settings.trees), settings.trees, None)
+        judged = valid
+
+        def mrr(scores: Float64s, _: Any) -> tuple[str, float, bool]:
+            return "mrr", float(list_metrics(scores, judged.relevant, judged.lengths).mrr.mean()), True
+
+        stop = lightgbm.early_stopping(settings.patience, verbose=False)
+        options = {"valid_sets": [_dataset(lightgbm, judged, data)], "feval": mrr, "callbacks": [stop]}
+        booster = lightgbm.train(_parameters(settings), data, settings.trees, **options)
+        trees = booster.best_iteration
+        stopped = booster.model_to_string(num_iteration=trees)
+        on_valid = Trees.parse(stopped).predict(judged.features.values)
+        if not settings.refit:
+            return cls(stopped, trees, on_valid)
+        booster = lightgbm.train(_parameters(settings), _dataset(lightgbm, train.followed_by(judged)), trees)
+        return cls(booster.model_to_string(num_iteration=trees), trees, on_valid)
+
+
+def _mean(scores: Sequence[Float64s]) -> Float64s:
+    """(rows,) of scores (rows,) by several; of one its own bits."""
+    return scores[0] if len(scores) == 1 else np.asarray(np.mean(scores, axis=0), np.float64)
+
+
+def _seeds(settings: LambdaMARTSettings) -> list[int]:
+    """Those of the forests: the seed itself, and others that no other seed has."""
+    return [settings.seed + 1_000 * forest for forest in range(settings.forests)]
 
 
 def _lightgbm() -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from capse.arrays import Bools, Float32s, Float64s, Int64s
 from capse.kernels.workspace import chunk_size
-from capse.models import PersonalModel
+from capse.models import PersonalModel, Scorer
 from capse.search.logs.search_log import SearchLog
 from capse.search.rankers.search_run import SearchRun
 from capse.search.users.profiles import user_vectors
@@ -42,42 +42,63 @@ class UserVectors:
 class NeuralRanker:
     """The model of a run over the lists of a log.
 
-    A list is in the engine's order where nothing is known of the user: neither a click before the cutoff nor an offset.
-    A blend has the engine's rank already, and wants the ``model``'s score of those lists too.
+    Where the run's `Standing` says so a list stays in the engine's order. A blend has the engine's rank already, and
+    wants the ``model``'s score of those lists too.
     """
 
     run: SearchRun
     knows_user: bool = True
     knows_query: bool = True
-    unknown: Literal["engine", "model"] = "engine"
+    ranks: Literal["standing", "model"] = "standing"
 
     @property
     def name(self) -> str:
         return self.run.method
 
     def score(self, log: SearchLog, impressions: Int64s, cutoffs: Int64s) -> Float64s:
-        """Scores aligned with ``log.rows(impressions)``."""
-        vectors = self.run.space.vectors(log)
+        """Scores aligned with ``log.rows(impressions)``, list by list as a service has them, so to the same bits."""
+        vectors, model = self.run.space.vectors(log), self.run.model
         users = UserVectors.of(log, vectors, cutoffs, self.run.profile, self.run.numbers)
-        profiles, rows, known = users.profiles[impressions], users.rows[impressions], users.known[impressions]
-        queries = vectors.queries[impressions]
-        if not self.knows_user:
-            profiles, rows, known = np.zeros_like(profiles), np.full_like(rows, -1), np.ones_like(known)
-        if not self.knows_query:
-            queries = np.zeros_like(queries)
-        found = score_rows(self.run.model, log, impressions, queries, profiles, rows, vectors.documents)
-        if self.unknown == "model":
+        offsets: Float32s = model.offsets.detach().cpu().numpy()
+        scorer, nothing = model.scorer.cpu().eval(), np.zeros(self.run.width, np.float32)
+        found, done = np.empty(int(log.lengths[impressions].sum())), 0
+        for impression in impressions.tolist():
+            rows = slice(log.offsets[impression], log.offsets[impression + 1])
+            order = np.argsort(log.position[rows], kind="stable")
+            shown = vectors.documents[log.document[rows][order]]
+            user = users.profiles[impression]
+            if users.rows[impression] >= 0:
+                user = user + offsets[users.rows[impression]]
+            query = self.run.space.query(log.queries[log.query[impression]], shown)
+            given = query if self.knows_query else nothing, user if self.knows_user else nothing
+            found[done + order] = score_list(scorer, *given, shown)
+            done += len(order)
+        if self.ranks == "model":
             return found
         position = log.position[log.rows(impressions)].astype(np.float64)
-        return np.where(np.repeat(known, log.lengths[impressions]), found, -position)
+        return self.run.standing.applied(found, position, users.known[impressions], log.lengths[impressions])
 
     def without_user(self) -> NeuralRanker:
         """The same model with a user vector of zeros, for everybody."""
-        return replace(self, knows_user=False)
+        return replace(self, knows_user=False, ranks="model")
 
     def document_only(self) -> NeuralRanker:
         """The same model with nothing but the document: user and query vectors of zeros."""
-        return replace(self, knows_user=False, knows_query=False)
+        return replace(self, knows_user=False, knows_query=False, ranks="model")
+
+
+def score_list(scorer: Scorer, query: Float32s, user: Float32s, documents: Float32s) -> Float32s:
+    """Scores (r,) of documents (r, k) for the vectors of a query and of a user.
+
+    Documents with equal vectors are scored once, so that they tie exactly.
+    """
+    first: dict[bytes, int] = {}  # by its numbers, each vector's place among the distinct ones
+    places = [first.setdefault(vector.tobytes(), len(first)) for vector in documents + 0.0]  # −0.0 and 0.0 are one
+    distinct = documents if len(first) == len(documents) else documents[[places.index(n) for n in first.values()]]
+    with torch.inference_mode():
+        scores = scorer.score_triples(*map(torch.from_numpy, (query, user, distinct))).numpy()
+    found: Float32s = scores[places]
+    return found
 
 
 @torch.no_grad()

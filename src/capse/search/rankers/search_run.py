@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from capse.runs.formats import FORMAT
 from capse.runs.manifest import entering, write_manifest
 from capse.runs.settings import fill, to_mapping
 from capse.runs.tensors import load_tensors, save_tensors
+from capse.search.rankers.standing import Standing
+from capse.search.rankers.training_past import TrainingPast
 from capse.search.users.user_state import ProfileSettings
 from capse.search.vectors.vector_space import VectorSpace
 
@@ -38,6 +40,8 @@ class SearchRun:
     model: PersonalModel
     space: VectorSpace
     users: Sequence[str]  # whom the rows of the model's offsets belong to
+    standing: Standing = field(default_factory=Standing)
+    past: TrainingPast = field(default_factory=TrainingPast.empty, repr=False)
     folder: RunFolder | None = None
 
     @classmethod
@@ -63,7 +67,8 @@ class SearchRun:
             model.load_state_dict(tensors)
         except RuntimeError as error:
             raise RunError(f"{run.model} does not fit its recipe, vectors and users", _REMEDY) from error
-        return cls(settings, profile, model.eval(), space, users, run)
+        past = TrainingPast.load(run.path)
+        return cls(settings, profile, model.eval(), space, users, Standing.load(run.path), past, run)
 
     def save(self, path: str | Path, recipe: str | None = None) -> None:
         """Keep the run in a folder: a copy of its own, or with another ``recipe`` all that `load` reads."""
@@ -79,12 +84,14 @@ class SearchRun:
         }
         write_text(run.recipe, recipe or yaml.safe_dump(sections, sort_keys=False, allow_unicode=True))
         self.save_inputs(run)
+        self.standing.save(run.path)
         self.save_weights(run)
         write_manifest(run.path)
 
     def save_inputs(self, run: RunFolder) -> None:
-        """Write what the model is asked with: vectors and users."""
+        """Write what the model is asked with: vectors, users and what they clicked."""
         self.space.save(run.vectors)
+        self.past.save(run.path)
         with atomic_path(run.users) as temporary:
             pq.write_table(pa.table({"user": pa.array(self.users, pa.string())}), temporary)
 

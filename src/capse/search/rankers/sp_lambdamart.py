@@ -17,19 +17,24 @@ from capse.arrays import Float64s, Int64s
 from capse.errors import RunError, SettingsError
 from capse.runs.atomic import write_json
 from capse.search.evaluation.judged_lists import Ranker
-from capse.search.features import GROUPS, WITHOUT_USER, build_features
+from capse.search.evaluation.list_metrics import list_metrics
+from capse.search.features import GROUPS, WITHOUT_USER, log_features
 from capse.search.features.feature_table import FeatureTable, ranks_within, standardised
-from capse.search.features.profile_match import Profiles
+from capse.search.features.text_match import TextMatch
+from capse.search.logs.documents import Documents
+from capse.search.logs.history import earlier_clicks
 from capse.search.logs.search_log import SearchLog
 from capse.search.rankers.baselines import SE, in_engine_order
 from capse.search.rankers.lambdamart import LabelledLists, LambdaMART, LambdaMARTSettings
 from capse.search.rankers.neural import NeuralRanker
 from capse.search.rankers.search_run import SearchRun
-from capse.search.users.profiles import NEAREST, user_vectors
+from capse.search.rankers.standing import Standing
+from capse.search.rankers.training_past import TrainingPast
 from capse.search.vectors.vector_space import VectorSpace
 
 SCORE = "score"  # the group of what other rankers say
 VECTORS, DESCRIPTION, RANKERS = "vectors", "ranker.json", "rankers"  # in a saved ranker's folder
+CATALOGUE = "catalogue.parquet"  # the documents' titles and words
 ANONYMOUS = "without_user"  # the stem of the trees without the user
 
 
@@ -43,6 +48,9 @@ class SP:
     space: VectorSpace | None = field(default=None, repr=False)  # topics, for the group 'profile'
     rankers: Mapping[str, Ranker] = field(default_factory=dict, repr=False)  # whose scores are features too
     name: str = "sp"
+    standing: Standing = field(default_factory=Standing)
+    past: TrainingPast = field(default_factory=TrainingPast.empty, repr=False)
+    text: TextMatch = field(default_factory=lambda: TextMatch(Documents([], [], [], [])), repr=False)
 
     @classmethod
     def fit(
@@ -65,31 +73,50 @@ class SP:
         """
         rankers, scores = dict(rankers or {}), dict(scores or {})
         _check(log, rankers, scores)
-        train, valid = (_judged(log, split, cutoffs, tuple(groups), space, scores) for split in ("train", "valid"))
+        text = TextMatch(log.documents.counted())
+        train, valid = (
+            _judged(log, split, cutoffs, tuple(groups), space, scores, text) for split in ("train", "valid")
+        )
         model = LambdaMART.fit(train, valid, settings)
         anonymous = None
         if set(WITHOUT_USER) & set(groups):
-            anonymous = LambdaMART.fit(_only(train, WITHOUT_USER), _only(valid, WITHOUT_USER), settings)
-        return cls(model, anonymous, tuple(groups), space, rankers, "blend" if rankers else "sp")
+            one = replace(settings or LambdaMARTSettings(), forests=1)  # for comparison only
+            anonymous = LambdaMART.fit(_only(train, WITHOUT_USER), _only(valid, WITHOUT_USER), one)
+        name, past = "blend" if rankers else "sp", TrainingPast.of(log)
+        standing = Standing(_engine(log), model.validation_mrr, anonymous.validation_mrr if anonymous else None)
+        return cls(model, anonymous, tuple(groups), space, rankers, name, standing, past, text)
 
     def score(self, log: SearchLog, impressions: Int64s, cutoffs: Int64s) -> Float64s:
         """Scores aligned with ``log.rows(impressions)``; results that tie follow the engine's order."""
         scores = {label: ranker.score(log, impressions, cutoffs) for label, ranker in self.rankers.items()}
-        features = _features(log, impressions, cutoffs, self.groups, self.space, scores)
-        return in_engine_order(self.model.predict(features), log.position[log.rows(impressions)])
+        text = self.text if self.text.documents.ids == log.documents.ids else TextMatch(log.documents)
+        features = _features(log, impressions, cutoffs, self.groups, self.space, scores, text)
+        position, lengths = log.position[log.rows(impressions)], log.lengths[impressions]
+        found = in_engine_order(self.model.predict(features), position)
+        known = earlier_clicks(log, impressions, cutoffs) > 0
+        return self.standing.applied(found, position.astype(np.float64), known, lengths)
+
+    def score_list(self, features: FeatureTable, scores: Mapping[str, Float64s], positions: Sequence[int]) -> Float64s:
+        """The same for one list with these features, whatever the engine's standing."""
+        table = FeatureTable.beside([features, score_columns(scores, np.array([len(positions)]))])
+        return in_engine_order(self.model.predict(table), np.array(positions))
 
     def without_user(self) -> Ranker:
         """Trees that were fitted without what knows the user: history, profile, context and other rankers."""
         if self.anonymous is None:
             return SE()  # nothing is left to go by
         groups = tuple(group for group in self.groups if group in WITHOUT_USER)
+        name = f"{self.name} for anyone"
         return replace(
-            self, model=self.anonymous, groups=groups, space=None, rankers={}, name=f"{self.name} for anyone"
+            self, model=self.anonymous, groups=groups, space=None, rankers={}, name=name, standing=Standing()
         )
 
     def save(self, folder: str | Path) -> None:
-        """Write the trees and the vectors; other rankers are saved by whoever made them."""
+        """Write the trees, the vectors, the catalogue's words and the past; other rankers save themselves."""
         folder = Path(folder)
+        self.text.documents.save(folder / CATALOGUE)
+        self.past.save(folder)
+        self.standing.save(folder)
         self.model.save(folder)
         if self.anonymous is not None:
             self.anonymous.save(folder, ANONYMOUS)
@@ -107,9 +134,11 @@ class SP:
         """
         folder = Path(folder)
         content, needed = _description(folder), ranker_names(folder)
+        if not (folder / CATALOGUE).exists():  # its features counted what nobody knows of a list that is served
+            raise RunError(f"{folder} is of capse 0.1.0, which alone can use it", "train it again: capse search train")
         if rankers is None:
             rankers = {
-                label: NeuralRanker(SearchRun.load(run_inside(folder, label)), unknown="model") for label in needed
+                label: NeuralRanker(SearchRun.load(run_inside(folder, label)), ranks="model") for label in needed
             }
         name, groups = str(content["name"]), tuple(map(str, content["groups"]))
         has = {key: bool(content[key]) for key in (VECTORS, ANONYMOUS)}
@@ -118,7 +147,14 @@ class SP:
             raise SettingsError(f"the ranker in {folder} was fitted with {fitted_with}", "give it the same again")
         space = VectorSpace.load(folder / VECTORS) if has[VECTORS] else None
         anonymous = LambdaMART.load(folder, ANONYMOUS) if has[ANONYMOUS] else None
-        return cls(LambdaMART.load(folder), anonymous, groups, space, rankers, name)
+        text = TextMatch(Documents.load(folder / CATALOGUE))
+        past, standing = TrainingPast.load(folder), Standing.load(folder)
+        return cls(LambdaMART.load(folder), anonymous, groups, space, rankers, name, standing, past, text)
+
+
+def is_saved_in(folder: str | Path) -> bool:
+    """Whether a folder is that of a saved ranker."""
+    return (Path(folder) / DESCRIPTION).is_file()
 
 
 def ranker_names(folder: str | Path) -> list[str]:
@@ -162,12 +198,10 @@ def _features(
     groups: Sequence[str],
     space: VectorSpace | None,
     scores: Mapping[str, Float64s],
+    text: TextMatch,
 ) -> FeatureTable:
-    profiles = None
-    if space is not None and "profile" in groups:
-        documents = space.vectors(log).documents
-        profiles = Profiles(documents, {scale: user_vectors(log, documents, cutoffs, scale) for scale in NEAREST})
-    table = build_features(log, impressions, cutoffs, groups, profiles=profiles)
+    vectors = space.vectors(log).documents if space is not None and "profile" in groups else None
+    table = log_features(log, impressions, cutoffs, groups, text=text, vectors=vectors)
     return FeatureTable.beside([table, score_columns(scores, log.lengths[impressions])])
 
 
@@ -178,12 +212,23 @@ def _judged(
     groups: tuple[str, ...],
     space: VectorSpace | None,
     scores: Mapping[str, Float64s],
+    text: TextMatch,
 ) -> LabelledLists:
     impressions = log.judged(split)
     rows = log.rows(impressions)
     of_rows = {label: column[rows] for label, column in scores.items()}
-    features = _features(log, impressions, cutoffs, groups, space, of_rows)
+    features = _features(log, impressions, cutoffs, groups, space, of_rows, text)
     return LabelledLists(features, log.satisfied[rows], log.lengths[impressions])
+
+
+def _engine(log: SearchLog) -> float | None:
+    """The engine's MRR on the validation lists."""
+    lists = log.judged("valid")
+    if not len(lists):
+        return None
+    rows = log.rows(lists)
+    found = list_metrics(-log.position[rows].astype(np.float64), log.satisfied[rows], log.lengths[lists])
+    return float(found.mrr.mean())
 
 
 def _only(lists: LabelledLists, groups: Sequence[str]) -> LabelledLists:

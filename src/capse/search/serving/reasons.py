@@ -9,13 +9,15 @@ import numpy as np
 
 from capse.arrays import Float32s
 from capse.search.times import to_seconds
-from capse.search.users.user_state import PastDocument
+from capse.search.users.user_state import PastClick
 from capse.search.vectors.encoders import Lsa
 from capse.search.vectors.topics import Topics
 from capse.search.vectors.vector_space import VectorSpace
 
 _WORDS = 5  # that a topic is shown by
 _NEAR = 200  # words nearest to a user, among which those near to a document are looked for
+_SHARED = 3  # topics that are named
+_PAST = 3  # past documents that are named
 _LEAST = 0.02  # share of a topic, or cosine, below which it explains nothing
 
 
@@ -46,55 +48,69 @@ class Reasons:
     past: tuple[NearDocument, ...] = ()
 
 
-class SharedTopics:
-    """What documents share with one user; nothing where vectors are neither topics nor `lsa`."""
+def reasons_of(
+    space: VectorSpace, user: Float32s, past: Sequence[tuple[PastClick, Float32s]], documents: Float32s
+) -> list[Reasons]:
+    """Reasons for each of the documents (r, k): for all at once, so that they cost little more than one."""
+    if isinstance(space.model, Topics):
+        shared = _shared_topics(space.model, user, documents)
+    elif isinstance(space.model, Lsa):
+        shared = _shared_words(space.model, user, documents)
+    else:
+        shared = [()] * len(documents)
+    return [Reasons(*both) for both in zip(shared, _near(past, documents), strict=True)]
 
-    def __init__(self, space: VectorSpace, user: Float32s) -> None:
-        self.model = space.model
-        self.user = user
-        if isinstance(self.model, Lsa):
-            nearness = self.model.directions @ user  # (V,)
-            self.words = np.argpartition(-nearness, min(_NEAR, len(nearness) - 1))[:_NEAR]
-            self.nearness = np.maximum(nearness[self.words], 0)
 
-    def of(self, document: Float32s, count: int = 3) -> tuple[SharedTopic, ...]:
-        """The topics with the largest product of shares, or the words that are near to both."""
-        if isinstance(self.model, Topics):
-            return self._topics(self.model, document, count)
-        likeness = cosine(self.user, document)
-        if not isinstance(self.model, Lsa) or likeness < _LEAST:
-            return ()
-        near = self.nearness * np.maximum(self.model.directions[self.words] @ document, 0)
-        strongest = [place for place in np.argsort(-near, kind="stable")[:_WORDS].tolist() if near[place] > 0]
-        return (
-            SharedTopic(None, tuple(self.model.words[self.words[place]] for place in strongest), likeness, likeness),
+def _shared_topics(model: Topics, user: Float32s, documents: Float32s) -> list[tuple[SharedTopic, ...]]:
+    """The topics with the largest product of shares."""
+    strongest = np.argsort(-(user * documents), axis=1, kind="stable")[:, :_SHARED]  # (r, topics)
+    own, theirs = user[strongest].tolist(), np.take_along_axis(documents, strongest, axis=1).tolist()
+    return [
+        tuple(
+            SharedTopic(topic, model.shown_by(topic, _WORDS), share, of_document)
+            for topic, share, of_document in zip(*row, strict=True)
+            if min(share, of_document) > _LEAST
         )
+        for row in zip(strongest.tolist(), own, theirs, strict=True)
+    ]
 
-    def _topics(self, model: Topics, document: Float32s, count: int) -> tuple[SharedTopic, ...]:
-        user = self.user
-        strongest = np.argsort(-(user * document), kind="stable")[:count].tolist()
-        return tuple(
-            SharedTopic(topic, tuple(model.top_words(topic, _WORDS)), float(user[topic]), float(document[topic]))
-            for topic in strongest
-            if min(user[topic], document[topic]) > _LEAST
+
+def _shared_words(model: Lsa, user: Float32s, documents: Float32s) -> list[tuple[SharedTopic, ...]]:
+    """The words that are near to both; nothing where they are hardly alike."""
+    nearness = model.directions @ user  # (V,)
+    words = np.argpartition(-nearness, min(_NEAR, len(nearness) - 1))[:_NEAR]
+    both = np.maximum(nearness[words], 0) * np.maximum(documents @ model.directions[words].T, 0)  # (r, words)
+    found: list[tuple[SharedTopic, ...]] = []
+    for row, order, likeness in zip(
+        both, np.argsort(-both, axis=1, kind="stable")[:, :_WORDS].tolist(), _cosines(documents, user), strict=True
+    ):
+        shown = tuple(model.words[words[place]] for place in order if row[place] > 0)
+        found.append((SharedTopic(None, shown, likeness, likeness),) if likeness >= _LEAST else ())
+    return found
+
+
+def _near(past: Sequence[tuple[PastClick, Float32s]], documents: Float32s) -> list[tuple[NearDocument, ...]]:
+    """The user's past documents that are nearest to each, each named once, with its latest time."""
+    latest = {click.document: (click, vector) for click, vector in past}  # the last one stands
+    if not latest:
+        return [()] * len(documents)
+    clicks = [click for click, _ in latest.values()]
+    likenesses = np.stack([_cosines(documents, vector) for _, vector in latest.values()], axis=1)  # (r, clicks)
+    times = np.broadcast_to([-click.time for click in clicks], likenesses.shape)
+    order = np.lexsort((times, -likenesses), axis=1)[:, :_PAST]  # the latest first where they are alike
+    best = np.take_along_axis(likenesses, order, axis=1)
+    return [
+        tuple(
+            NearDocument(clicks[place].document, to_seconds(clicks[place].time), likeness)
+            for place, likeness in zip(*row, strict=True)
+            if likeness >= _LEAST
         )
+        for row in zip(order.tolist(), best.tolist(), strict=True)
+    ]
 
 
-def near_documents(
-    past: Sequence[tuple[PastDocument, Float32s]], document: Float32s, count: int = 3
-) -> tuple[NearDocument, ...]:
-    """The user's past documents that are nearest to one, each named once, with its latest time."""
-    if not past:
-        return ()
-    vectors = np.stack([vector for _, vector in past])
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(document)
-    found: dict[str, NearDocument] = {}
-    for (one, _), likeness in zip(past, (vectors @ document / np.where(lengths > 0, lengths, 1)).tolist(), strict=True):
-        if likeness >= _LEAST:
-            found[one.id] = NearDocument(one.id, to_seconds(one.time), likeness)
-    return tuple(sorted(found.values(), key=lambda near: (-near.likeness, -near.time))[:count])
-
-
-def cosine(first: Float32s, second: Float32s) -> float:
-    lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return float(first @ second) / lengths if lengths else 0.0
+def _cosines(rows: Float32s, vector: Float32s) -> list[float]:
+    """Of each row (n, k) with a vector (k,); 0 where one of them is zero."""
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
+    found: list[float] = (rows @ vector / np.where(lengths > 0, lengths, 1)).tolist()
+    return found

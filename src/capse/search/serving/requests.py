@@ -10,7 +10,8 @@ from typing import Any
 
 from capse.errors import DataError
 from capse.runs.settings import check_key
-from capse.search.serving.reranker import RankedDocument, Reranker, ShownDocument
+from capse.search.serving.list_scorers import ShownDocument
+from capse.search.serving.reranker import RankedDocument, Reranker
 from capse.search.times import parse_time
 from capse.search.users.user_state import UserState
 

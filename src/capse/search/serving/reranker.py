@@ -2,41 +2,38 @@
 
     reranker = Reranker.load("runs/search")
     state = reranker.new_user()
-    reranker.learn(state, "d7", session="s1", time=time.time())    # a satisfied click
+    reranker.show(["d7", "d8"])                                             # to anybody
+    reranker.learn(state, "d7", session="s1", time=time.time(), query="engine")  # a satisfied click
     reranker.rerank("engine", ["d1", "d2", "d3"], user="ada", state=state, session="s1")
 
-What nothing is known of stays where it is: a document that has neither a vector nor a text keeps the engine's place,
-and so do all of them for a user without a click whom training did not know.
+A document that has neither a vector nor a text keeps the engine's place. A user of whom nothing is known gets the model
+without a user. Where validation found the model no better than the engine, the engine's order stands.
 """
 
 from __future__ import annotations
 
 import time as clock
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from capse.arrays import Float32s
-from capse.errors import SettingsError
-from capse.search.rankers.search_run import SearchRun
-from capse.search.serving.reasons import Reasons, SharedTopics, near_documents
+from capse.errors import RunError, SettingsError
+from capse.search.evaluation.judged_lists import Ranker
+from capse.search.rankers.neural import NeuralRanker
+from capse.search.rankers.search_run import TRAIN, SearchRun
+from capse.search.rankers.sp_lambdamart import SP, is_saved_in
+from capse.search.serving.list_scorers import Asked, ListScorer, NeuralLists, ShownDocument, TreeLists
+from capse.search.serving.reasons import Reasons, reasons_of
 from capse.search.times import parse_time
-from capse.search.users.user_state import UserState
+from capse.search.users.everyone import Everyone
+from capse.search.users.user_state import DocumentText, PastClick, UserState
+from capse.search.vectors.vector_space import VectorSpace
 
-CACHED = 10_000  # new documents whose vectors are kept, those asked for most lately
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDocument:
-    """A document in the engine's list; its text is looked at where the run does not know its id."""
-
-    id: str
-    title: str = ""
-    text: str | None = None
+RECENT = 50  # clicks of a user that a reason may name, the latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,63 +48,91 @@ class RankedDocument:
 
 
 class Reranker:
-    """A trained run at work. It keeps nothing of users: their states are the caller's."""
+    """A trained run of any method at work.
 
-    def __init__(self, run: SearchRun) -> None:
-        self.run = run
-        self._cache: OrderedDict[str, tuple[int, Float32s]] = OrderedDict()  # by id: hash of the text, vector
-        self._offsets: Float32s = run.model.offsets.detach().numpy()
-        self._scorer = run.model.scorer.eval()
+    Of users it keeps nothing: their states are the caller's. What all people clicked and were shown it counts itself,
+    where its method looks at that (``everyone``).
+    """
+
+    def __init__(self, run: SearchRun | Ranker) -> None:
+        self.scorer: ListScorer = _scorer(run)
 
     @classmethod
     def load(cls, run_folder: str | Path, encoder: str | None = None) -> Reranker:
-        """The re-ranker of a finished run; see `SearchRun.load`."""
-        return cls(SearchRun.load(run_folder, encoder))
+        """The re-ranker of a finished run; for ``encoder`` see `SearchRun.load`."""
+        return cls(SP.load(run_folder) if is_saved_in(run_folder) else SearchRun.load(run_folder, encoder))
 
     @property
     def method(self) -> str:
-        return self.run.method
+        return self.scorer.method
+
+    @property
+    def space(self) -> VectorSpace:
+        """Where documents have their vectors."""
+        return self.scorer.vectors.space
 
     @property
     def width(self) -> int:
-        return self.run.width
+        return self.space.width
+
+    @property
+    def everyone(self) -> Everyone | None:
+        """What is remembered of all people, if the run looks at it."""
+        return self.scorer.everyone if isinstance(self.scorer, TreeLists) else None
 
     def new_user(self) -> UserState:
-        return UserState.empty(self.width, self.run.profile.decay)
+        return UserState()
 
     def vector(self, document: str | ShownDocument) -> Float32s | None:
-        """(k,) of a document: the run's by its id, else from its text, else what was last found for that id.
+        """(k,) of a document: by its id where the run knows it and it says what it said in training, else by its text.
 
         None where nothing is known of it.
         """
-        shown = ShownDocument(document) if isinstance(document, str) else document
-        known = self.run.space.known.get(shown.id)
-        if known is not None:
-            return known
-        cached = self._cache.get(shown.id)
-        if not shown.title and not shown.text:
-            return cached[1] if cached else None
-        text = hash((shown.title, shown.text))
-        if cached is None or cached[0] != text:
-            if self.run.space.settings.source == "file":
-                return None
-            cached = (text, self.run.space.document(shown.text or "", title=shown.title))
-        self._cache[shown.id] = cached
-        self._cache.move_to_end(shown.id)
-        if len(self._cache) > CACHED:
-            self._cache.popitem(last=False)
-        return cached[1]
+        return self.scorer.vectors.of(ShownDocument(document) if isinstance(document, str) else document)
 
-    def learn(self, state: UserState, document: str | ShownDocument, session: str, time: float | str) -> bool:
+    def learn(
+        self, state: UserState, document: str | ShownDocument, session: str, time: float | str, query: str = ""
+    ) -> bool:
         """Take a satisfied click into a user's state; returns whether the document's vector was known.
 
-        ``time`` is seconds since 1970, or ISO 8601 text.
-        Give a document that the run does not know with its title and text: another process may not have seen it.
+        ``time`` is seconds since 1970, or ISO 8601 text. Give a document that the run does not know with its title and
+        text: the state keeps them.
         """
-        self._check(state)
-        vector = self.vector(document)
-        state.click(document if isinstance(document, str) else document.id, vector, session, parse_time(time))
-        return vector is not None
+        shown = ShownDocument(document) if isinstance(document, str) else document
+        given = (shown.title or shown.text) and shown.id not in self.space.known.index
+        text = DocumentText(shown.title, shown.text) if given else None
+        click = PastClick(shown.id, session, parse_time(time), query)
+        state.click(click, text)
+        self.count_click(click.document, click.time, click.query)
+        return self.scorer.vectors.past(state, shown.id) is not None
+
+    def show(self, documents: Sequence[str | ShownDocument], time: float | str | None = None) -> None:
+        """Count a list that was shown to anybody, now or at ``time``: how often a document is clicked depends on it."""
+        ids = [one if isinstance(one, str) else one.id for one in documents]
+        self.count_shown(ids, parse_time(clock.time() if time is None else time))
+
+    def count_click(self, document: str, time: int, query: str, step: int = 1) -> None:
+        """Count a click of anybody at ``time`` (microseconds), or with ``step`` −1 no longer.
+
+        What is earlier than the end of the run's own log is in there.
+        """
+        if self.everyone is not None and time >= self.scorer.past.until:
+            (self.everyone.click if step > 0 else self.everyone.take_back)(document, time, query)
+
+    def count_shown(self, documents: Sequence[str], time: int) -> None:
+        """The same of a list."""
+        if self.everyone is not None and time >= self.scorer.past.until:
+            self.everyone.show(documents)
+
+    def count_from_the_beginning(self) -> None:
+        """Forget what was counted since the run's own log ended."""
+        if isinstance(self.scorer, TreeLists):
+            self.scorer.begin()
+
+    def interests(self, user: str, state: UserState) -> Float32s | None:
+        """(k,) the vector of all that is remembered of a user; None where nothing is."""
+        known = self.scorer.past.joined(user, state)
+        return known.profile(partial(self.scorer.vectors.past, known), "", 0, "long", self.scorer.decay)
 
     def rerank(
         self,
@@ -125,69 +150,53 @@ class Reranker:
         ``state`` is what is known of the user, ``user`` the name by which training may know one. Equal scores keep
         the engine's order.
         """
-        ids = [document if isinstance(document, str) else document.id for document in documents]
-        vectors = [self.vector(document) for document in documents]
+        shown = [ShownDocument(document) if isinstance(document, str) else document for document in documents]
+        vectors = [self.scorer.vectors.of(document) for document in shown]
         known = [place for place, vector in enumerate(vectors) if vector is not None]
-        of_user = self._user(user, state, session, parse_time(clock.time() if time is None else time))
-        if of_user is None or not known:
+        at = parse_time(clock.time() if time is None else time)
+        of_user = self.scorer.past.joined(user, state or UserState())
+        asked = Asked(
+            query, [shown[place] for place in known], [place + 1 for place in known], user, of_user, session, at
+        )
+        scores = self.scorer.scores(asked) if known else None
+        if scores is None:
             reason = Reasons() if explain else None
-            return [RankedDocument(label, None, place, place, reason) for place, label in enumerate(ids, start=1)]
-        shown = np.stack([vector for vector in vectors if vector is not None])
-        scores = self.score(self.run.space.query(query, shown), of_user, shown)
+            return [RankedDocument(one.id, None, place, place, reason) for place, one in enumerate(shown, start=1)]
         order = np.argsort(-scores, kind="stable").tolist()  # places among the known ones
-        places = list(range(len(ids)))
+        places = list(range(len(shown)))
         for place, best in zip(known, order, strict=True):
             places[place] = known[best]
         score_of = dict(zip(known, scores.tolist(), strict=True))
-        reasons = self._reasons(of_user, state, vectors) if explain else [None] * len(ids)
+        reasons = self._reasons(asked, vectors) if explain else [None] * len(shown)
         return [
-            RankedDocument(ids[place], score_of.get(place), place + 1, rank, reasons[place])
+            RankedDocument(shown[place].id, score_of.get(place), place + 1, rank, reasons[place])
             for rank, place in enumerate(places, start=1)
         ]
 
-    def score(self, query: Float32s, user: Float32s, documents: Float32s) -> Float32s:
-        """Scores (r,) of documents (r, k) for the vectors of a query and of a user; higher is better.
-
-        Documents with equal vectors are scored once, so that they tie exactly.
-        """
-        first: dict[bytes, int] = {}  # by its numbers, each vector's place among the distinct ones
-        places = [first.setdefault(vector.tobytes(), len(first)) for vector in documents + 0.0]  # −0.0 and 0.0 are one
-        distinct = documents if len(first) == len(documents) else documents[[places.index(n) for n in first.values()]]
-        with torch.inference_mode():
-            scores = self._scorer.score_triples(*map(torch.from_numpy, (query, user, distinct))).numpy()
-        found: Float32s = scores[places]
+    def _reasons(self, asked: Asked, vectors: Sequence[Float32s | None]) -> list[Reasons | None]:
+        found: list[Reasons | None] = [Reasons()] * len(vectors)
+        user = self.scorer.user(asked)
+        if user is None:
+            return found
+        past = []
+        for click in asked.state.clicks[-RECENT:]:
+            vector = self.scorer.vectors.past(asked.state, click.document)
+            if vector is not None:
+                past.append((click, vector))
+        known = [place for place, vector in enumerate(vectors) if vector is not None]
+        reasons = reasons_of(self.space, user, past, np.stack([v for v in vectors if v is not None]))
+        for place, reason in zip(known, reasons, strict=True):
+            found[place] = reason
         return found
 
-    def _user(self, user: str, state: UserState | None, session: str, time: int) -> Float32s | None:
-        """(k,) the user's vector; None where nothing is known."""
-        vector, known = None, False
-        if state is not None:
-            self._check(state)
-            vector, known = state.profile(session, time, self.run.profile.scale)
-        number = self.run.numbers.get(user)
-        if number is None:
-            return vector if known else None
-        offset: Float32s = self._offsets[number]
-        return offset if vector is None or not self.run.follows_clicks else vector + offset
 
-    def _check(self, state: UserState) -> None:
-        if (state.width, state.decay) != (self.width, self.run.profile.decay):
-            raise SettingsError(
-                f"what is known of the user has {state.width} numbers and decay {state.decay}, "
-                f"this run {self.width} and {self.run.profile.decay}",
-                "use the run that it was learned with, or begin with new_user()",
-            )
-
-    def _reasons(
-        self, of_user: Float32s, state: UserState | None, vectors: Sequence[Float32s | None]
-    ) -> list[Reasons | None]:
-        past = []
-        for document in state.recent if state else []:
-            vector = self.vector(document.id)
-            if vector is not None:
-                past.append((document, vector))
-        shared = SharedTopics(self.run.space, of_user)
-        return [
-            Reasons() if vector is None else Reasons(shared.of(vector), near_documents(past, vector))
-            for vector in vectors
-        ]
+def _scorer(run: SearchRun | Ranker) -> ListScorer:
+    if isinstance(run, NeuralRanker):
+        run = run.run
+    if isinstance(run, SearchRun):
+        return NeuralLists(run)
+    if not isinstance(run, SP):
+        raise SettingsError(f"{type(run).__name__} ranks whole logs only", f"give a run of '{TRAIN}'")
+    if run.space is None:
+        raise RunError("these trees have no vectors of documents", f"train them with '{TRAIN}'")
+    return TreeLists(run, run.space)

@@ -1,7 +1,8 @@
 """Lists made of a run's own documents, so that somebody who has no list at hand can see what it does.
 
-A run keeps vectors, not texts. A list mixes documents of a few kinds: anchors that lie far apart, and with each of them
-its nearest neighbours. A document is shown by the words that its vector stands for, where vectors come from words.
+A run keeps vectors and titles, not texts. A list mixes documents of a few kinds: anchors that lie far apart, and with
+each of them its nearest neighbours. Where there are no titles, a document is shown by the words that its vector stands
+for, where vectors come from words.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class SampleDocument:
 
     id: str
     words: tuple[str, ...]  # none where vectors come from a file or from another encoder
+    title: str = ""  # or the beginning of its text; none where the run does not know it
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def _nearest(rows: Float32s, anchor: int, count: int, free: npt.NDArray[np.bool_
 def _shown(space: VectorSpace, numbers: npt.NDArray[np.intp]) -> tuple[SampleDocument, ...]:
     labels = [space.known.labels[number] for number in numbers.tolist()]
     words = words_of(space, space.known.rows[numbers])
-    return tuple(SampleDocument(label, shown) for label, shown in zip(labels, words, strict=True))
+    titles = [space.titles[number] if space.titles else "" for number in numbers.tolist()]
+    return tuple(SampleDocument(*of_one) for of_one in zip(labels, words, titles, strict=True))
 
 
 def _query(documents: tuple[SampleDocument, ...], taken: set[str]) -> str:

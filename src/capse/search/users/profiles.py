@@ -6,21 +6,20 @@ With v_1, v_2, ... the vectors of the user's satisfied documents, the most recen
 
 over the clicks of the same session, of the same calendar day (UTC), or over all of them; ``nearest`` is the session's
 where it has a click, else the day's, else the long-term one. A click updates it by S ← v + α S, Z ← 1 + α Z,
-v_u = S / Z.
+v_u = S / Z. The user's latest 200 clicks count: an older one would have a weight below 1e-9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from bisect import bisect_left
 from typing import Any, Literal, get_args
 
+import numba
 import numpy as np
 
-from capse.arrays import Bools, Float32s, Float64s, Int64s
-from capse.errors import RunError
+from capse.arrays import Bools, Float32s, Int32s, Int64s
 from capse.runs.settings import check_key
-from capse.search.logs.history import Clicks
+from capse.search.logs.history import Clicks, count_before
 from capse.search.logs.search_log import SearchLog
 from capse.search.times import DAY
 
@@ -29,52 +28,28 @@ OneScale = Literal["session", "daily", "long"]
 NEAREST: tuple[OneScale, ...] = get_args(OneScale)  # from the narrowest to the widest
 
 DECAY = 0.9
+REMEMBERED = 200  # a user's satisfied clicks that anything is made of, the latest
 
 
-@dataclass
-class Profile:
-    """The running sums of one user at one scale; before the first click its vector is zero.
+def profile_vector(vectors: Float32s, decay: float = DECAY) -> Float32s:
+    """The vector (k,) of the documents of some clicks (c, k), the latest last.
 
-    >>> profile = Profile.empty(2)
-    >>> profile.add(np.array([1.0, 0.0], np.float32))
-    >>> profile.add(np.array([0.0, 1.0], np.float32))
-    >>> profile.vector.round(4), profile.known
-    (array([0.4737, 0.5263], dtype=float32), True)
+    >>> profile_vector(np.eye(2, dtype=np.float32)).round(4)
+    array([0.4737, 0.5263], dtype=float32)
     """
+    total = np.zeros(vectors.shape[1])
+    weight = _fold(vectors, decay, total)
+    return np.asarray(total / (weight or 1.0), np.float32)
 
-    total: Float64s  # (k,) S
-    weight: float  # Z
-    decay: float
 
-    @classmethod
-    def empty(cls, width: int, decay: float = DECAY) -> Profile:
-        return cls(np.zeros(width), 0.0, decay)
-
-    @property
-    def known(self) -> bool:
-        return self.weight > 0
-
-    @property
-    def vector(self) -> Float32s:
-        return np.asarray(self.total / (self.weight or 1.0), np.float32)
-
-    def add(self, vector: Float32s) -> None:
-        """Take in one more satisfied document, the most recent."""
-        self.total *= self.decay
-        self.total += vector
-        self.weight = 1 + self.decay * self.weight
-
-    def to_mapping(self) -> dict[str, Any]:
-        """The profile as values that JSON can hold; nothing is rounded."""
-        return {"total": self.total.tolist(), "weight": self.weight, "decay": self.decay}
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Profile:
-        try:
-            profile = cls(np.array(values["total"], np.float64), float(values["weight"]), float(values["decay"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError("a stored profile is damaged", "remove it; it grows again with the next clicks") from error
-        return profile
+@numba.njit(cache=True)
+def _fold(vectors: Any, decay: float, total: Any) -> float:
+    weight = 0.0
+    for click in range(len(vectors)):
+        for place in range(len(total)):
+            total[place] = vectors[click, place] + decay * total[place]
+        weight = 1 + decay * weight
+    return weight
 
 
 def profile_key(scale: OneScale, user: str, session: str, time: int) -> tuple[str, ...]:
@@ -117,15 +92,52 @@ def _fill(
     times = np.concatenate([clicks.time, cutoffs[asking]])
     is_click = np.arange(len(keys)) < len(clickers)
     numbers = np.concatenate([log.document[clicks.rows], asking])
+    users = log.user[np.concatenate([clickers, asking])]
+    place = _places(log.user[clickers], users, times, is_click)
     order = np.lexsort((is_click, times, keys))  # stable; in the same instant an impression comes before a click
-    profile, current = Profile.empty(documents.shape[1], decay), None
-    for key, click, number in zip(keys[order].tolist(), is_click[order].tolist(), numbers[order].tolist(), strict=True):
+    profile, current = _Growing(documents, decay), None
+    columns = (column[order].tolist() for column in (keys, is_click, numbers, place))
+    for key, click, number, at in zip(*columns, strict=True):
         if key != current:
-            profile, current = Profile.empty(documents.shape[1], decay), key
+            profile, current = _Growing(documents, decay), key
         if click:
-            profile.add(documents[number])
-        elif profile.known:
-            vectors[number], known[number] = profile.vector, True
+            profile.add(number, at)
+        elif (vector := profile.since(at - REMEMBERED)) is not None:
+            vectors[number], known[number] = vector, True
+
+
+def _places(clickers: Int32s, users: Int32s, times: Int64s, is_click: Bools) -> Int64s:
+    """For each click its place among its user's, for each impression how many its user's clicks before it were."""
+    clicks = np.flatnonzero(is_click)
+    order = np.argsort(clickers, kind="stable")
+    starts = np.searchsorted(clickers[order], clickers[order])
+    places = count_before(clickers, times[clicks], users, times)
+    places[clicks[order]] = np.arange(len(clicks)) - starts
+    return places
+
+
+class _Growing:
+    """A profile that clicks are added to: running sums, and the clicks for when the first of them are forgotten."""
+
+    def __init__(self, documents: Float32s, decay: float) -> None:
+        self.documents, self.decay = documents, decay
+        self.total, self.weight = np.zeros(documents.shape[1]), 0.0
+        self.clicked: list[int] = []  # documents
+        self.places: list[int] = []  # of the clicks among their user's, ascending
+
+    def add(self, document: int, place: int) -> None:
+        self.total, self.weight = self.documents[document] + self.decay * self.total, 1 + self.decay * self.weight
+        self.clicked.append(document)
+        self.places.append(place)
+
+    def since(self, place: int) -> Float32s | None:
+        """The vector of the clicks from a place on; None where there is none."""
+        start = bisect_left(self.places, place)
+        if start == len(self.places):
+            return None
+        if start == 0:
+            return np.asarray(self.total / self.weight, np.float32)
+        return profile_vector(self.documents[self.clicked[start:]], self.decay)
 
 
 def _keys(log: SearchLog, impressions: Int64s, times: Int64s, scale: OneScale) -> Int64s:

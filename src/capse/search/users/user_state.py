@@ -1,26 +1,27 @@
-"""What is remembered of one user between two clicks: sums, not a history that has to be read again.
+"""What is remembered of one user between two requests: the latest satisfied clicks, and nothing that a run made of it.
 
-`capse.search.users.profiles` says how clicks become a user's vector. Here its running sums are kept at every scale: a
-click costs one addition and a question one division, however long the user has been there.
+Everything that a ranker knows of a user is a function of these clicks: the vectors of `capse.search.users.profiles` and
+the features of `capse.search.features`. So a click is one entry more, taking one back is one entry less, and a state
+goes with any run. Bounding them bounds what a state costs, and training looks no further back either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from itertools import accumulate, pairwise
+from typing import Any, Literal
 
 import numpy as np
 
 from capse.arrays import Float32s
 from capse.errors import RunError, SettingsError
-from capse.runs.settings import Section, check_choices, check_key
-from capse.search.users.profiles import DECAY, NEAREST, OneScale, Profile, Scale, profile_key
+from capse.runs.settings import Section, check_choices
+from capse.search.users.profiles import DECAY, NEAREST, REMEMBERED, OneScale, Scale, profile_key, profile_vector
 
-REMEMBERED = 50  # satisfied documents that are remembered by their ids, the latest
-# Profiles of the latest sessions and days that are kept: people leave some open and come back, but not to all.
-KEPT: Mapping[OneScale, int] = {"session": 4, "daily": 2, "long": 1}
-
+_FORMAT = b"\x01"  # of the bytes
 _DAMAGED = "remove it; it grows again with the next clicks"
 
 
@@ -34,6 +35,9 @@ class ProfileSettings(Section):
     """`profile`: the live profile; `offset`: the same plus an offset learned for every user of the training period;
     `trained`: the paper's way, a vector that starts as the profile at the end of training, is trained, and then follows
     no click"""
+    unknown: Literal["model", "engine"] = "model"
+    """Who ranks for users of whom nothing is known, neither a click nor a vector. `model`: the model without a user,
+    if it is above the engine on the validation lists; `engine`: the engine's order stays, as in the paper"""
 
     def __post_init__(self) -> None:
         check_choices(self, "profile")
@@ -42,97 +46,113 @@ class ProfileSettings(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class PastDocument:
+class PastClick:
     """A document that the user found satisfying."""
 
-    id: str
+    document: str
     session: str
     time: int  # microseconds since 1970
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """What a document says that runs do not know by its id."""
+
+    title: str = ""
+    text: str | None = None
 
 
 @dataclass
 class UserState:
-    """One user's profiles at every scale, and the last documents.
+    """One user's latest satisfied clicks.
 
-    >>> state = UserState.empty(2)
-    >>> state.click("d1", np.array([1, 0], np.float32), "s1", 1_000_000)
-    >>> state.click("d2", np.array([0, 1], np.float32), "s2", 2_000_000)
-    >>> state.profile("s2", 3_000_000, "session")
-    (array([0., 1.], dtype=float32), True)
-    >>> state.profile("s3", 3_000_000, "long")[0].round(4), [document.id for document in state.recent]
-    (array([0.4737, 0.5263], dtype=float32), ['d1', 'd2'])
-    >>> UserState.from_mapping(state.to_mapping()) == state
+    >>> state = UserState()
+    >>> state.click(PastClick("d1", "s1", 1_000_000, "engine"))
+    >>> state.click(PastClick("new", "s2", 2_000_000, "graph"), DocumentText("A path in a graph"))
+    >>> [click.document for click in state.clicks], state.texts["new"].title
+    (['d1', 'new'], 'A path in a graph')
+    >>> UserState.from_bytes(state.to_bytes()) == state == UserState.from_mapping(state.to_mapping())
     True
     """
 
-    width: int
-    decay: float = DECAY
-    recent: list[PastDocument] = field(default_factory=list)  # the latest last
-    # By scale, then by session or day; the one clicked in most lately last.
-    profiles: dict[OneScale, dict[str, Profile]] = field(default_factory=lambda: {scale: {} for scale in NEAREST})
+    clicks: list[PastClick] = field(default_factory=list)  # at most REMEMBERED, the latest last
+    texts: dict[str, DocumentText] = field(default_factory=dict)  # of clicked documents that a run does not know
 
-    @classmethod
-    def empty(cls, width: int, decay: float = DECAY) -> UserState:
-        return cls(width, decay)
+    def click(self, click: PastClick, text: DocumentText | None = None) -> None:
+        """Take in a satisfied click, the most recent; with a ``text`` the document is known by it from now on."""
+        self.clicks.append(click)
+        if text is not None:
+            self.texts[click.document] = text
+        if len(self.clicks) > REMEMBERED:
+            del self.clicks[:-REMEMBERED]
+            kept = {one.document for one in self.clicks}
+            self.texts = {document: known for document, known in self.texts.items() if document in kept}
 
-    def click(self, document: str, vector: Float32s | None, session: str, time: int) -> None:
-        """Take in a satisfied click, the most recent; without a vector the document is remembered by its id alone."""
-        self.recent.append(PastDocument(document, session, time))
-        del self.recent[:-REMEMBERED]
-        if vector is None:
-            return
-        if vector.shape != (self.width,):
-            raise SettingsError(
-                f"the vector of {document!r} has shape {vector.shape}, the user's profile {self.width} numbers",
-                "learn with the run that the profile was made for",
-            )
-        for scale, kept in KEPT.items():
-            profiles, name = self.profiles[scale], _name(scale, session, time)
-            profile = profiles.pop(name, None) or Profile.empty(self.width, self.decay)
-            profile.add(vector)
-            profiles[name] = profile
-            while len(profiles) > kept:
-                del profiles[next(iter(profiles))]
+    def clicks_of(self, scale: OneScale, session: str, time: int) -> list[PastClick]:
+        """Those of a session, of the day of ``time``, or all."""
+        wanted = profile_key(scale, "", session, time)
+        return [one for one in self.clicks if profile_key(scale, "", one.session, one.time) == wanted]
 
-    def profile(self, session: str, time: int, scale: Scale = "nearest") -> tuple[Float32s, bool]:
-        """The user's vector (k,) at a moment of a session, and whether any click is in it."""
-        check_key(scale, list(get_args(Scale)), "scale")
+    def profile(
+        self,
+        vector_of: Callable[[str], Float32s | None],
+        session: str,
+        time: int,
+        scale: Scale = "nearest",
+        decay: float = DECAY,
+    ) -> Float32s | None:
+        """The user's vector (k,) at a moment of a session; None where no click has a vector."""
         for one in NEAREST if scale == "nearest" else (scale,):
-            profile = self.profiles[one].get(_name(one, session, time))
-            if profile is not None:
-                return profile.vector, True
-        return np.zeros(self.width, np.float32), False
+            vectors = [vector_of(click.document) for click in self.clicks_of(one, session, time)]
+            known = [vector for vector in vectors if vector is not None]
+            if known:
+                return profile_vector(np.stack(known), decay)
+        return None
 
     def to_mapping(self) -> dict[str, Any]:
-        """The state as values that JSON can hold; nothing is rounded, and no order of keys matters."""
-        profiles = {
-            scale: [{"name": name, "total": one.total.tolist(), "weight": one.weight} for name, one in of.items()]
-            for scale, of in self.profiles.items()
-        }
-        recent = [asdict(document) for document in self.recent]
-        return {"width": self.width, "decay": self.decay, "recent": recent, "profiles": profiles}
+        """The state as values that JSON can hold."""
+        texts = {document: asdict(text) for document, text in self.texts.items()}
+        return {"clicks": [asdict(click) for click in self.clicks], "texts": texts}
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> UserState:
-        """What `to_mapping` gave."""
+        """What `to_mapping` gave, now or when states still held vectors: those had the clicks as ``recent``."""
         try:
-            state = cls(int(values["width"]), float(values["decay"]))
-            for row in values["recent"]:
-                state.recent.append(PastDocument(str(row["id"]), str(row["session"]), int(row["time"])))
-            for scale in NEAREST:
-                for row in values["profiles"][scale]:
-                    profile = Profile.from_mapping({**row, "decay": state.decay})
-                    if profile.total.shape != (state.width,):
-                        raise ValueError(f"{profile.total.shape} is not the width")
-                    state.profiles[scale][str(row["name"])] = profile
-        except (KeyError, TypeError, ValueError) as error:
+            if "recent" in values:
+                rows = ({**row, "document": row["id"], "query": ""} for row in values["recent"])
+            else:
+                rows = values["clicks"]
+            clicks = [
+                PastClick(str(row["document"]), str(row["session"]), int(row["time"]), str(row["query"]))
+                for row in rows
+            ]
+            texts = {
+                str(document): DocumentText(str(row["title"]), None if row["text"] is None else str(row["text"]))
+                for document, row in values.get("texts", {}).items()
+            }
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError("what is stored of a user is damaged", _DAMAGED) from error
-        return state
+        return cls(clicks[-REMEMBERED:], texts)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UserState) and self.to_mapping() == other.to_mapping()
+    def to_bytes(self) -> bytes:
+        """The state in a compact form: column by column, since neighbours are alike, times as differences."""
+        times = [click.time for click in self.clicks]
+        columns = [[getattr(click, name) for click in self.clicks] for name in ("document", "session", "query")]
+        differences = times[:1] + [later - earlier for earlier, later in pairwise(times)]
+        texts = [[document, text.title, text.text] for document, text in self.texts.items()]
+        content = json.dumps([*columns, differences, texts], ensure_ascii=False, separators=(",", ":"))
+        return _FORMAT + zlib.compress(content.encode("utf-8", "surrogatepass"), 1)
 
-
-def _name(scale: OneScale, session: str, time: int) -> str:
-    """Which of the user's profiles of a scale a click or a question belongs to."""
-    return profile_key(scale, "", session, time)[-1]
+    @classmethod
+    def from_bytes(cls, content: bytes) -> UserState:
+        """What `to_bytes` gave."""
+        try:
+            if content[:1] != _FORMAT:
+                raise ValueError("another format")
+            documents, sessions, queries, differences, texts = json.loads(zlib.decompress(content[1:]))
+            times = accumulate(differences)
+            clicks = [PastClick(*row) for row in zip(documents, sessions, times, queries, strict=True)]
+            return cls(clicks, {document: DocumentText(title, text) for document, title, text in texts})
+        except (ValueError, TypeError, zlib.error) as error:
+            raise RunError("what is stored of a user is damaged", _DAMAGED) from error

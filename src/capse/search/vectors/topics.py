@@ -103,6 +103,16 @@ class Topics:
         among = np.flatnonzero(weights >= least)  # few, so that only they are sorted
         return [self.words[column] for column in among[np.argsort(-weights[among], kind="stable")][:n]]
 
+    def shown_by(self, topic: int, n: int) -> tuple[str, ...]:
+        """The same, looked up once."""
+        if (topic, n) not in self._shown:
+            self._shown[topic, n] = tuple(self.top_words(topic, n))
+        return self._shown[topic, n]
+
+    @cached_property
+    def _shown(self) -> dict[tuple[int, int], tuple[str, ...]]:
+        return {}
+
     def save(self, path: Path) -> None:
         metadata = {"words": self.words, "document_prior": self.document_prior}
         save_tensors(path, {"components": torch.from_numpy(self.components)}, metadata)

@@ -7,18 +7,22 @@ to 0.8^(i − 1) and summing to 1; or, with an encoder, what it makes of the que
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy.sparse
 
 from capse.arrays import Float32s, Int64s
 from capse.errors import RunError, SettingsError
-from capse.runs.atomic import write_json
+from capse.runs.atomic import atomic_path, write_json
 from capse.runs.settings import fill, to_mapping
 from capse.search.logs.documents import Documents
 from capse.search.logs.search_log import SearchLog
@@ -28,7 +32,8 @@ from capse.search.vectors.vector_files import VectorTable, read_vectors, write_v
 from capse.search.vectors.vocabulary import training_documents
 
 _SETTINGS, _TOPICS, _LSA = "settings.json", "topics.safetensors", "lsa.safetensors"
-_DOCUMENTS, _QUERIES = "documents.parquet", "queries.parquet"
+_DOCUMENTS, _QUERIES, _SAID = "documents.parquet", "queries.parquet", "said.parquet"
+_TITLE = 80  # characters of a text that stand for its title
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,8 @@ class VectorSpace:
     known: VectorTable  # documents by their ids
     model: Topics | Encoder | None  # what gives a text its vector
     known_queries: VectorTable | None = None  # queries by their text
+    digests: Int64s | None = None  # (n,) of what the known documents said; 0: nobody knows it any more
+    titles: Sequence[str] | None = None  # (n,) what people know them by; "" where they had neither title nor text
 
     @property
     def width(self) -> int:
@@ -129,6 +136,13 @@ class VectorSpace:
         """(k,) the vector of a new document; zeros where vectors come from a file."""
         return np.asarray(self._of(Documents([""], [title], [None if terms else text], [terms]))[0])
 
+    def says(self, document: str, title: str, text: str | None) -> bool:
+        """Whether a known document says what it said in training, as far as is known; a title alone is no text."""
+        if text is None or self.digests is None:
+            return True
+        then = int(self.digests[self.known.index[document]])
+        return then in (0, digest(title, text))
+
     def query(self, text: str, documents: Float32s) -> Float32s:
         """(k,) the vector of a query for which the engine shows documents with these vectors, in its order (r, k)."""
         if self.settings.encodes_queries:
@@ -146,6 +160,9 @@ class VectorSpace:
         write_vectors(folder / _DOCUMENTS, self.known)
         if self.known_queries:
             write_vectors(folder / _QUERIES, self.known_queries)
+        if self.digests is not None:
+            with atomic_path(folder / _SAID) as temporary:
+                pq.write_table(pa.table({"digest": self.digests, "title": pa.array(self.titles)}), temporary)
         if isinstance(self.model, Topics):
             self.model.save(folder / _TOPICS)
         elif isinstance(self.model, Lsa):
@@ -172,7 +189,7 @@ class VectorSpace:
             model = Lsa.load(folder / _LSA)
         elif settings.source == "encoder" and (encoder == settings.encoder or not runs_own_code(settings.encoder)):
             model = load_encoder(settings.encoder)
-        return cls(settings, known, model, queries)
+        return cls(settings, known, model, queries, *_read_said(folder / _SAID, len(known.labels)))
 
     @property
     def _encoder(self) -> Encoder:
@@ -225,7 +242,42 @@ def build_vectors(log: SearchLog, settings: VectorSettings) -> VectorSpace:
     else:
         model = load_encoder(settings.encoder)
     fitted = VectorSpace(settings, VectorTable([], np.zeros((0, 0), np.float32)), model)
-    return VectorSpace(settings, VectorTable(log.documents.ids, fitted._of(log.documents)), model)
+    known = VectorTable(log.documents.ids, fitted._of(log.documents))
+    return VectorSpace(settings, known, model, digests=_digests(log.documents), titles=_titles(log.documents))
+
+
+def digest(title: str, text: str | None) -> int:
+    """63 bits of what a document says: equal for equal texts."""
+    content = hashlib.blake2b(f"{title}\0{text or ''}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(content, "big") >> 1
+
+
+def _digests(documents: Documents) -> Int64s:
+    found = [
+        0 if terms is not None else digest(title or "", text)
+        for title, text, terms in zip(documents.titles, documents.texts, documents.terms, strict=True)
+    ]
+    return np.array(found, np.int64)
+
+
+def _titles(documents: Documents) -> list[str]:
+    """The title of each document, or the beginning of its text."""
+    return [
+        title or textwrap.shorten(text or "", _TITLE, placeholder="…")
+        for title, text in zip(documents.titles, documents.texts, strict=True)
+    ]
+
+
+def _read_said(path: Path, count: int) -> tuple[Int64s | None, Sequence[str] | None]:
+    if not path.is_file():  # a run of an earlier version, or of a file of vectors
+        return None, None
+    try:
+        found = pq.read_table(path, columns=["digest", "title"])
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(f"{path} is damaged", "train the run again") from error
+    if len(found) != count:
+        raise RunError(f"{path} does not fit the documents beside it", "train the run again")
+    return found["digest"].to_numpy(), found["title"].to_pylist()
 
 
 def _some(documents: Documents, chosen: Int64s) -> Documents:

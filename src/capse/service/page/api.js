@@ -50,15 +50,30 @@ async function ask(method, path, { body, signal } = {}) {
   throw found;
 }
 
+const FACTS = 5000; // at a time
+
+/** An entity with all of its facts. */
+async function entity(id) {
+  const path = `v1/entities/${encodeURIComponent(id)}`;
+  const found = await ask("GET", `${path}?${query({ limit: FACTS })}`);
+  while (found.facts.length < found.total) {
+    const more = await ask("GET", `${path}?${query({ limit: FACTS, offset: found.facts.length })}`);
+    if (!more.facts.length) break; // another graph took its place meanwhile
+    found.facts.push(...more.facts);
+  }
+  return found;
+}
+
 const query = (values) => new URLSearchParams(values).toString();
 
 export const api = {
   ready: () => ask("GET", "ready"),
   entities: (q, limit = 8, signal) => ask("GET", `v1/entities?${query({ q, limit })}`, { signal }),
   relations: (q, limit = 100, signal) => ask("GET", `v1/relations?${query({ q, limit })}`, { signal }),
-  entity: (id) => ask("GET", `v1/entities/${encodeURIComponent(id)}`),
+  entity,
   predict: (body) => ask("POST", "v1/predict", { body }),
   explain: (body) => ask("POST", "v1/explain", { body }),
+  users: () => ask("GET", `v1/users?${query({ limit: 20 })}`),
   samples: () => ask("GET", "v1/search/samples"),
   rerank: (body) => ask("POST", "v1/rerank", { body }),
   events: (events) => ask("POST", "v1/events", { body: { events } }),

@@ -1,6 +1,6 @@
 // A text field that offers what it finds in a list below: the ARIA combobox with a listbox.
 
-import { count, el, freshId } from "./dom.js";
+import { count, el, freshId, named } from "./dom.js";
 
 const PAUSE = 120; // milliseconds without a key before the service is asked
 
@@ -19,6 +19,7 @@ export function combobox({ label, placeholder = "", find, choose, hint = null })
     role: "combobox",
     placeholder,
     autocomplete: "off",
+    dir: "auto",
     autocapitalize: "off",
     spellcheck: "false",
     "aria-autocomplete": "list",
@@ -76,8 +77,8 @@ export function combobox({ label, placeholder = "", find, choose, hint = null })
             onpointerdown: (event) => event.preventDefault(), // the field keeps the focus
             onclick: () => pick(place),
           },
-          el("span", {}, row.name),
-          row.note ? el("span", { class: "note" }, row.note) : null,
+          el("span", {}, named(row.name)),
+          row.note ? el("span", { class: "note" }, named(row.note)) : null,
         ),
       ),
     );

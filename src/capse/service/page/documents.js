@@ -20,9 +20,10 @@ export function short({ id, text }) {
   return id.startsWith(MADE) && text ? `“${text.length > 30 ? `${text.slice(0, 30).trimEnd()}…` : text}”` : id;
 }
 
-/** What the service is sent of a document. */
+/** What the service is sent of a document: words beside an id are its title, a text alone is a text. */
 export function sent({ id, text }) {
-  return text ? { id, text } : { id };
+  if (!text) return { id };
+  return id.startsWith(MADE) ? { id, text } : { id, title: text };
 }
 
 /** FNV-1a, in hexadecimal: the same text has the same id tomorrow. */

@@ -23,6 +23,11 @@ function fill(node, properties, children) {
   return node;
 }
 
+/** A name, which may be long and of any script: its direction is its own, and what is cut off can be read on hovering. */
+export function named(text, properties = {}) {
+  return el("bdi", { title: text.length > 40 ? text : null, ...properties }, text);
+}
+
 /** Say something to those who listen instead of look. */
 export function announce(text) {
   const place = document.getElementById("announcer");

@@ -1,6 +1,6 @@
 // The facts of an entity, grouped by relation and direction: for the picture and for the list beside it.
 
-import { el, readable } from "./dom.js";
+import { count, el, named, readable } from "./dom.js";
 import { link } from "./route.js";
 
 /**
@@ -40,7 +40,7 @@ export function chosen(groups, most) {
     .map((group, place) => ({
       ...group,
       neighbours: group.neighbours.slice(0, taken[place]),
-      more: group.neighbours.length - taken[place],
+      all: group.neighbours.length,
     }))
     .filter((group) => group.neighbours.length);
 }
@@ -53,27 +53,33 @@ function spoken(name, group) {
   return group.way === "both" ? `${name}, ${group.name}, both ways` : `${name}, ${group.name}`;
 }
 
+/** How many facts a group stands for: one for each direction. */
+function factsOf({ way, neighbours }) {
+  const number = neighbours.length.toLocaleString("en");
+  return way === "both" ? `${number}, both ways: ${count(2 * neighbours.length, "fact")}` : number;
+}
+
 const SHOWN = 12; // of a group, before the rest is asked for
+const MORE = 200; // then, at a time
 
 export function factList(entity, name, groups) {
   return groups.map((group) => {
-    const item = (neighbour) => el("li", {}, el("a", { href: link(["entity", neighbour.id]) }, neighbour.name));
+    const item = (neighbour) => el("li", {}, el("a", { href: link(["entity", neighbour.id]) }, named(neighbour.name)));
     const list = el("ul", { class: "names" }, group.neighbours.slice(0, SHOWN).map(item));
     const rest = group.neighbours.slice(SHOWN);
-    const more = el(
-      "button",
-      {
-        type: "button",
-        class: "quiet small",
-        onclick: () => {
-          const first = rest.map(item);
-          list.append(...first);
-          more.remove();
-          first[0].querySelector("a").focus();
-        },
+    const more = el("button", {
+      type: "button",
+      class: "quiet small",
+      onclick: () => {
+        const next = rest.splice(0, MORE).map(item);
+        list.append(...next);
+        if (rest.length) say();
+        else more.remove();
+        next[0].querySelector("a").focus();
       },
-      `${rest.length} more`,
-    );
+    });
+    const say = () => (more.textContent = `${rest.length.toLocaleString("en")} more`);
+    say();
     const side = group.way === "in" ? "head" : null;
     return el(
       "section",
@@ -81,8 +87,9 @@ export function factList(entity, name, groups) {
       el(
         "h3",
         { title: group.relation },
-        el("span", { "aria-hidden": "true" }, el("span", { class: "arrow" }, ARROWS[group.way]), " ", group.name),
+        el("span", { "aria-hidden": "true" }, el("span", { class: "arrow" }, ARROWS[group.way]), " ", named(group.name)),
         el("span", { class: "only-heard" }, spoken(name, group)),
+        el("span", { class: "count" }, ` ${factsOf(group)}`),
       ),
       el(
         "a",

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { answers } from "./answers.js";
 import { combobox } from "./combobox.js";
-import { count, el, freshId, problem, readable, waiting } from "./dom.js";
+import { count, el, freshId, named, problem, readable, waiting } from "./dom.js";
 import { chosen, factList, grouped } from "./facts.js";
 import { picture } from "./picture.js";
 import { go, here, link } from "./route.js";
@@ -22,7 +22,7 @@ export async function graphHome(main) {
   try {
     const [relations, ...found] = await Promise.all([api.relations("", 1), ...LETTERS.map((letter) => api.entities(letter, 1))]);
     const rows = new Map(found.flatMap((one) => one.entities).map((row) => [row.entity, row]));
-    const names = [...rows.values()].map((row) => el("li", {}, el("a", { href: link(["entity", row.entity]) }, row.name)));
+    const names = [...rows.values()].map((row) => el("li", {}, el("a", { href: link(["entity", row.entity]) }, named(row.name))));
     const size = `${count(found[0].total, "entity", "entities")} and ${count(relations.total, "relation")}.`;
     some.append(
       el("p", { class: "hint" }, `${size} For example:`),
@@ -34,6 +34,10 @@ export async function graphHome(main) {
 }
 
 function finder(label, placeholder) {
+  return entityBox(label, placeholder, (row) => go(["entity", row.id]));
+}
+
+function entityBox(label, placeholder, choose) {
   return combobox({
     label,
     placeholder,
@@ -45,7 +49,7 @@ function finder(label, placeholder) {
         note: row.match === "similar" ? "similar" : row.name === row.entity ? null : row.entity,
       }));
     },
-    choose: (row) => go(["entity", row.id]),
+    choose,
   });
 }
 
@@ -58,7 +62,7 @@ export async function graphView(main, route) {
       entity = await api.entity(id);
       if (here().path[1] !== id) return; // somebody went on while it was on its way
     } catch (error) {
-      const near = (error.nearest ?? []).map((name) => el("li", {}, el("a", { href: link(["entity", name]) }, name)));
+      const near = (error.nearest ?? []).map((name) => el("li", {}, el("a", { href: link(["entity", name]) }, named(name))));
       shown = null;
       main.replaceChildren(
         problem(error),
@@ -80,7 +84,7 @@ function entityPage(entity, id) {
   const name = entity.name;
   const places = el("section", { class: "answers", "aria-label": "Answers" });
   const question = ask(entity);
-  const title = el("h1", {}, name, name === entity.entity ? null : el("span", { class: "label" }, entity.entity));
+  const title = el("h1", {}, named(name), name === entity.entity ? null : el("span", { class: "label" }, named(entity.entity)));
   const total = entity.total ?? entity.facts.length;
   const wide = matchMedia("(min-width: 52rem)").matches; // where the list has no room beside the picture, it can wait
   const heading = el("summary", {}, el("h2", {}, "Facts"));
@@ -88,10 +92,10 @@ function entityPage(entity, id) {
   const facts = el(
     "section",
     { class: "about" },
-    el("div", {}, picture(name, picked), total > entity.facts.length ? el("p", { class: "hint" }, "Not all facts are shown.") : null),
+    picture(name, picked),
     lists,
   );
-  const empty = el("p", { class: "empty" }, `The graph says nothing of ${name}. The model can still be asked.`);
+  const empty = el("p", { class: "empty" }, "The graph says nothing of ", named(name), ". The model can still be asked.");
   const node = el(
     "div",
     { class: "entity" },
@@ -107,21 +111,18 @@ function entityPage(entity, id) {
     node,
     update: async (values) => {
       question.fill(values);
-      await answers(places, entity, values);
+      const other = await answers(places, entity, values);
+      if (other) question.name(other);
     },
   };
 }
 
-/** The form that asks a relation in either direction. */
+/** The form that asks a relation in either direction, or what relation there is to another entity. */
 function ask(entity) {
   const side = freshId("side");
   const name = entity.name;
   let values = {};
-  const change = (changes) => {
-    const next = { ...values, ...changes, why: null };
-    if (next.relation) go(["entity", entity.entity], next);
-    else values = next;
-  };
+  const change = (changes) => go(["entity", entity.entity], { ...values, ...changes, why: null });
   const relation = combobox({
     label: "Relation",
     placeholder: "Choose a relation",
@@ -139,11 +140,16 @@ function ask(entity) {
     el(
       "label",
       { class: "choice" },
-      el("input", { type: "radio", name: side, value, onchange: () => change({ side: value === "head" ? value : null }) }),
+      el("input", { type: "radio", name: side, value, onchange: () => change({ side: value === "tail" ? null : value }) }),
       el("span", {}, words),
     );
   const unknown = el("input", { type: "checkbox", onchange: () => change({ new: unknown.checked ? "1" : null }) });
-  const directions = [choice("tail", [el("b", {}, name), " → ?"]), choice("head", ["? → ", el("b", {}, name)])];
+  const directions = [
+    choice("tail", [el("b", {}, named(name)), " → ?"]),
+    choice("head", ["? → ", el("b", {}, named(name))]),
+    choice("relation", [el("b", {}, named(name)), " ? another"]),
+  ];
+  const other = entityBox("The other entity", "A name, or the beginning of one", (row) => change({ with: row.id }));
   const node = el(
     "section",
     { class: "question" },
@@ -153,16 +159,19 @@ function ask(entity) {
       { onsubmit: (event) => event.preventDefault() },
       el("fieldset", {}, el("legend", {}, "Direction"), directions),
       relation,
+      other,
       el("label", { class: "choice" }, unknown, el("span", {}, "Leave known facts out")),
     ),
   );
-  return {
-    node,
-    fill: (now) => {
-      values = { ...now };
-      for (const input of node.querySelectorAll("[type=radio]")) input.checked = input.value === (now.side ?? "tail");
-      unknown.checked = now.new === "1";
-      if (document.activeElement !== relation.input) relation.set(readable(now.relation ?? ""));
-    },
+  const fill = (now) => {
+    values = { ...now };
+    for (const input of node.querySelectorAll("[type=radio]")) input.checked = input.value === (now.side ?? "tail");
+    unknown.checked = now.new === "1";
+    const between = now.side === "relation";
+    relation.hidden = between;
+    other.hidden = !between;
+    if (document.activeElement !== relation.input) relation.set(readable(now.relation ?? ""));
+    if (document.activeElement !== other.input) other.set(now.with ?? "");
   };
+  return { node, fill, name: other.set };
 }

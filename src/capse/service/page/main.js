@@ -14,8 +14,10 @@ let started = false;
 
 async function show() {
   const route = here();
-  const [part, id] = route.path;
-  const view = part === "search" ? searchView : part === "entity" && id ? graphView : served.graph ? graphHome : searchView;
+  const [part] = route.path;
+  const wrong = route.wrong ?? wrongWith(route);
+  if (wrong) return sayWrong(wrong);
+  const view = part === "search" ? searchView : part === "entity" ? graphView : served.graph ? graphHome : searchView;
   if (view !== graphView || leave?.view !== graphView) window.scrollTo(0, 0);
   leave = { view };
   markNav(view === searchView ? "search" : "graph");
@@ -26,6 +28,25 @@ async function show() {
   }
   if (started && !main.contains(document.activeElement)) main.focus({ preventScroll: true });
   started = true;
+}
+
+const SIDES = ["tail", "head", "relation"];
+
+/** What is wrong with an address that can be read; null where nothing is. */
+function wrongWith({ path: [part, id, ...rest], values }) {
+  if (part === undefined || (part === "search" && id === undefined)) return null;
+  if (part !== "entity") return `there is no part “${[part, id, ...rest].filter(Boolean).join("/")}” here`;
+  if (id === undefined) return "the name of an entity is missing after “entity/”";
+  if (rest.length) return `“${[id, ...rest].join("/")}” has a / in it, which is written %2F in an address`;
+  if (values.side && !SIDES.includes(values.side)) return `side is “${values.side}”, and can be ${SIDES.join(", ")}`;
+  return null;
+}
+
+function sayWrong(wrong) {
+  document.title = "No such page – capse";
+  leave = null;
+  const home = el("a", { href: "#/" }, "Begin at the beginning");
+  main.replaceChildren(problem({ title: "This address leads nowhere", detail: wrong }), el("p", {}, home));
 }
 
 function missing(kind) {

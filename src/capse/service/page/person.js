@@ -1,7 +1,7 @@
 // One person's list: the order for them, what moved and why; what they open teaches the next list.
 
 import { api } from "./api.js";
-import { announce, count, el, problem } from "./dom.js";
+import { announce, count, el, named, problem } from "./dom.js";
 import { randomId, sent, short } from "./documents.js";
 
 const STRONG = 0.1; // share of a profile that makes a topic an interest
@@ -11,7 +11,7 @@ export function person({ user, query, list, session }) {
   const about = el("div", { class: "profile" });
   const items = el("ol");
   const trouble = el("div");
-  const node = el("section", { class: "list" }, el("h2", {}, `For ${user}`), about, trouble, items);
+  const node = el("section", { class: "list" }, el("h2", {}, "For ", named(user)), about, trouble, items);
   const impression = randomId("shown");
   const opened = new Set();
   let ranked = [];
@@ -65,7 +65,8 @@ export function person({ user, query, list, session }) {
     act(async () => {
       const time = Date.now() / 1000;
       const click = { id: randomId("click"), kind: "click", user, session, time, query, document: document.id };
-      if (document.text) click.text = document.text;
+      const { title, text } = sent(document);
+      if (title || text) Object.assign(click, { title: title ?? "", text: text ?? null });
       const documents = ranked.map((one) => one.document);
       const shown = { id: impression, kind: "impression", user, session, time, query, documents };
       await api.events(opened.size ? [click] : [shown, click]);
@@ -86,7 +87,7 @@ export function person({ user, query, list, session }) {
     const button = el(
       "button",
       { type: "button", class: "title", "data-id": document.id, title: `${user} opens this`, onclick: () => open(document) },
-      document.text || document.id,
+      named(document.text || document.id),
       el("span", { class: "only-heard" }, `, open as ${user}`),
     );
     return el(
@@ -106,7 +107,7 @@ export function person({ user, query, list, session }) {
     const own = document.text && short(document) === document.id ? [document.id] : [];
     const words = [...own, ...reasons].join(" · ");
     const badge = opened.has(document.id) ? el("span", { class: "badge" }, "opened") : null;
-    return words || badge ? el("p", { class: "note" }, words, badge) : null;
+    return words || badge ? el("p", { class: "note" }, named(words), badge) : null;
   }
 
   function heard() {

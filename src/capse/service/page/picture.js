@@ -79,7 +79,8 @@ function tree(name, groups, width) {
 }
 
 function rowsOf(group) {
-  return group.more ? [...group.neighbours, { id: null, name: `and ${group.more} more` }] : group.neighbours;
+  const hidden = group.all - group.neighbours.length;
+  return hidden ? [...group.neighbours, { id: null, name: `… of ${group.all.toLocaleString("en")}` }] : group.neighbours;
 }
 
 function heightOf(groups) {

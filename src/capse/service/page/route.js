@@ -1,11 +1,15 @@
 // The part of the address after #: #/entity/Kenya?relation=borders is a path and values.
 
+/** {path, values}, with `wrong` in words where the address cannot be read. */
 export function here() {
   const [path, values] = location.hash.replace(/^#\/?/, "").split("?");
-  return {
-    path: path.split("/").filter(Boolean).map(decodeURIComponent),
-    values: Object.fromEntries(new URLSearchParams(values ?? "")),
-  };
+  const found = { path: [], values: Object.fromEntries(new URLSearchParams(values ?? "")) };
+  try {
+    found.path = path.split("/").filter(Boolean).map(decodeURIComponent);
+  } catch {
+    found.wrong = `“${path}” holds a % that no letter follows`;
+  }
+  return found;
 }
 
 /** An address; values that are empty are left out. */

@@ -1,7 +1,7 @@
 // The search part: one query for two people, in the engine's order and in the order for each of them.
 
 import { api } from "./api.js";
-import { announce, count, el, freshId, problem, waiting } from "./dom.js";
+import { announce, count, el, freshId, named, problem, waiting } from "./dom.js";
 import { parseDocuments, randomId, short } from "./documents.js";
 import { person } from "./person.js";
 import { go, link } from "./route.js";
@@ -22,9 +22,13 @@ export async function searchView(main, { values }) {
 function page() {
   const session = randomId("page");
   const query = field("Query", { type: "text", placeholder: "What both of them type", autocomplete: "off" });
-  const people = ["First person", "Second person"].map((label) => field(label, { type: "text", autocomplete: "off", spellcheck: "false" }));
+  const known = el("datalist", { id: freshId("people") });
+  const people = ["First person", "Second person"].map((label) =>
+    field(label, { type: "text", autocomplete: "off", spellcheck: "false", list: known.id, dir: "auto" }),
+  );
   const documents = field("What the engine found, in its order", { rows: 9, wrap: "off", placeholder: EXAMPLE, spellcheck: "false" }, "textarea");
   const samples = el("div", { class: "some" });
+  const chips = el("div", { class: "some" });
   const results = el("div", { class: "lists" });
   const hint = "One document a line: an id that the run knows, an id | a text, or a text.";
   const form = el(
@@ -39,7 +43,7 @@ function page() {
         else go(["search"], next);
       },
     },
-    el("div", {}, query.node, el("div", { class: "pair" }, people.map((one) => one.node))),
+    el("div", {}, query.node, el("div", { class: "pair" }, people.map((one) => one.node)), known, chips),
     el("div", {}, documents.node, el("p", { class: "hint" }, hint), samples),
     el("button", { type: "submit" }, "Compare"),
   );
@@ -79,6 +83,7 @@ function page() {
       documents.input.value = values.documents ?? "";
       people.forEach((one, place) => (one.input.value = [values.a, values.b][place] ?? ["ada", "grace"][place]));
       offerSamples(samples, people);
+      offerPeople(known, chips, people);
     },
     compare: (values) => compare({ q: "", documents: "", a: "ada", b: "grace", ...values }),
   };
@@ -90,7 +95,7 @@ async function offerSamples(place, people) {
   try {
     const { samples } = await api.samples();
     const choose = ({ query, documents }) => {
-      const lines = documents.map(({ id, text }) => (text ? `${id} | ${text}` : id)).join("\n");
+      const lines = documents.map(({ id, title }) => (title && title !== id ? `${id} | ${title}` : id)).join("\n");
       const [a, b] = people.map((one) => one.input.value.trim());
       go(["search"], { q: query, a, b, documents: lines });
     };
@@ -99,6 +104,16 @@ async function offerSamples(place, people) {
   } catch (error) {
     if (error.status !== 404) place.replaceChildren(problem(error));
   }
+}
+
+/** People of whom something is remembered, where the key may see them: in the fields' lists, and two to begin with. */
+async function offerPeople(known, place, people) {
+  const { users } = await api.users().catch(() => ({ users: [] }));
+  known.replaceChildren(...users.map((user) => el("option", { value: user })));
+  if (users.length < 2) return place.replaceChildren();
+  const choose = () => people.forEach((one, at) => (one.input.value = users[at]));
+  const button = el("button", { type: "button", class: "quiet small", onclick: choose }, named(users[0]), " and ", named(users[1]));
+  place.replaceChildren(el("p", { class: "hint" }, "People with a history: "), button);
 }
 
 function field(label, properties, tag = "input") {
@@ -113,14 +128,19 @@ function engine(list) {
       "li",
       {},
       el("span", { class: "rank", "aria-hidden": "true" }, place + 1),
-      el("div", {}, one.text || one.id, one.text && short(one) === one.id ? el("p", { class: "note" }, one.id) : null),
+      el("div", {}, named(one.text || one.id, { class: "title" }), one.text && short(one) === one.id ? el("p", { class: "note" }, one.id) : null),
     ),
   );
+  const wide = matchMedia("(min-width: 52rem)").matches; // where two lists fill the width, the engine's can wait
   return el(
     "section",
-    { class: "list" },
-    el("h2", {}, "The engine's order"),
-    el("p", { class: "hint" }, `${count(list.length, "document")}, the same for everybody.`),
-    el("ol", {}, rows),
+    { class: "list engine" },
+    el(
+      "details",
+      { open: wide },
+      el("summary", {}, el("h2", {}, "The engine's order")),
+      el("p", { class: "hint" }, `${count(list.length, "document")}, the same for everybody.`),
+      el("ol", {}, rows),
+    ),
   );
 }

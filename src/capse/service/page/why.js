@@ -1,6 +1,6 @@
 // An explanation in words and bars: what carried the score, and which training facts lie near.
 
-import { count, decimal, el, readable, sentence, signed } from "./dom.js";
+import { count, decimal, el, named, readable, sentence, signed } from "./dom.js";
 import { link } from "./route.js";
 
 const BARS = 10;
@@ -9,13 +9,13 @@ const BARS = 10;
 export function explanation(why) {
   return [
     state(why),
-    el("div", { class: "reasons" }, near(why), between(why), bars(why)),
+    el("div", { class: "reasons" }, moved(why), near(why), between(why), bars(why)),
     el("p", { class: "hint" }, why.note),
   ];
 }
 
 function entityLink(id, name) {
-  return el("a", { href: link(["entity", id]) }, name);
+  return el("a", { href: link(["entity", id]) }, named(name));
 }
 
 function factWords(fact) {
@@ -31,6 +31,23 @@ function state(why) {
     [why.tail_facts, why.fact.tail_name],
   ].flatMap(([facts, name]) => (facts ? [] : [` The model never saw ${name} in training: its vector is a guess.`]));
   return el("p", {}, known, unseen.join(""));
+}
+
+function moved(why) {
+  if (!why.moved) return null;
+  const { score, keep, among_best, first, motifs } = why.moved;
+  const counted = keep === 1 ? "" : `, which counts ${decimal(keep)} times`;
+  const placed = among_best
+    ? `The run that was refined gives it ${decimal(score)}${counted}. The facts around it add:`
+    : "It is not among the best answers of the run that was refined, which alone may change places.";
+  const rows = motifs.map(({ text, value }) => el("li", {}, el("span", {}, sentence(text)), el("span", { class: "note" }, signed(value))));
+  return el(
+    "section",
+    {},
+    el("h3", {}, "What moved the answer"),
+    el("p", {}, placed, first ? " It comes first, since the relation goes both ways and is known the other way." : ""),
+    rows.length ? el("ul", { class: "near" }, rows) : null,
+  );
 }
 
 function near(why) {
@@ -78,6 +95,11 @@ function between(why) {
   return parts.length ? el("div", { class: "parts" }, parts) : null;
 }
 
+/** Parts with "and" between them. */
+const joined = (parts) => parts.flatMap((part, place) => (place ? [" and ", ...part] : part));
+
+const percent = (share) => `${Math.round(100 * share)} %`;
+
 function bars(why) {
   const title = el("h3", {}, "What carried the score");
   if (!why.dimensions) return el("section", {}, title, el("p", {}, "This model's score is no sum over dimensions, so it has no parts to show."));
@@ -94,6 +116,15 @@ function bars(why) {
       el("td", { class: "number" }, signed(value)),
     ),
   );
+  const told = (why.carriers ?? []).filter((one) => one.like.length);
+  const most = told.reduce((sum, { value }) => sum + Math.abs(value), 0) / (values.reduce((sum, value) => sum + Math.abs(value), 0) || 1);
+  const words = told.map(({ dimension, value, like }) =>
+    el(
+      "li",
+      {},
+      el("span", {}, value < 0 ? "Against it" : "For it", ` (${signed(value)}, dimension ${dimension}): what ${value < 0 ? "also speaks against" : "also carries"} `, ...joined(like.map(factWords)), "."),
+    ),
+  );
   const rest = order.slice(BARS).reduce((sum, [, value]) => sum + value, 0);
   const meaning = gaps
     ? "Every dimension is a gap between where the relation leads and where the answer lies: the shorter, the better."
@@ -103,6 +134,8 @@ function bars(why) {
     {},
     title,
     el("p", {}, `${count(values.length, "dimension")} add up to ${of}: ${decimal(total)}. ${meaning}`),
+    words.length ? el("p", {}, `${percent(most)} of it lies in ${count(words.length, "dimension")}:`) : null,
+    words.length ? el("ul", { class: "near carriers" }, words) : null,
     el(
       "table",
       { class: "bars" },

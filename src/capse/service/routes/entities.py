@@ -9,8 +9,9 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from capse.service.guard import GuardedRoute, needs
-from capse.service.limits import MAX_TEXT
+from capse.service.limits import MAX_FACTS, MAX_TEXT
 from capse.service.name_index import How
+from capse.service.paths import any_text
 from capse.service.state import service_of
 from capse.triples import HEAD, RELATION
 
@@ -97,12 +98,14 @@ class EntityBody(BaseModel):
 
 
 @router.get(
-    "/entities/{entity:path}", **needs("predict", "no-such-model", "unknown-name", body=False, example=EntityBody)
+    "/entities/" + any_text("entity"),
+    **needs("predict", "no-such-model", "unknown-name", body=False, example=EntityBody),
 )
 async def entity(
     request: Request,
     entity: Annotated[str, Path(min_length=1, max_length=MAX_TEXT, description="Its label or name", examples=["KE"])],
-    limit: Annotated[int, Query(ge=1, le=500, description="How many facts at most", examples=[50])] = 50,
+    limit: Annotated[int, Query(ge=1, le=MAX_FACTS, description="How many facts at most", examples=[50])] = 50,
+    offset: Annotated[int, Query(ge=0, description="How many to pass over", examples=[0])] = 0,
 ) -> EntityBody:
     """An entity and the facts that it is in, as head or as tail."""
     model = service_of(request).models.require_graph()
@@ -113,7 +116,7 @@ async def entity(
     order = np.argsort(groups, kind="stable")
     _, starts, sizes = np.unique(groups[order], return_index=True, return_counts=True)
     place = np.arange(len(order)) - np.repeat(starts, sizes)
-    chosen = around[order[np.argsort(place, kind="stable")][:limit]]
+    chosen = around[order[np.argsort(place, kind="stable")][offset : offset + limit]]
     entities, relations = graph.entities, graph.relations
     facts = [
         FactBody(

@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request
 from pydantic import BaseModel, ConfigDict, Field, Tag
 
-from capse.search.serving.reranker import ShownDocument
 from capse.service.fields import Time, one_or_many
-from capse.service.guard import GuardedRoute, needs, require_user
-from capse.service.limits import MAX_DOCUMENT, MAX_EVENTS, MAX_TEXT
+from capse.service.guard import GuardedRoute, charge, needs, require_user
+from capse.service.limits import EVENTS_A_REQUEST, MAX_EVENTS
+from capse.service.search_model import SearchModel
 from capse.service.state import service_of
 from capse.service.store import Event, Outcome
 
@@ -22,12 +22,12 @@ class SentEvent(Event):
     """What was shown, what was clicked, or how long a click lasted. Sent again, the same event changes nothing."""
 
     time: Time = Field(description="Seconds since 1970, or ISO 8601 text", examples=[1700000000.25])
-    title: str = Field("", max_length=MAX_TEXT, description="Of a clicked document that the run does not know")
-    text: str | None = Field(None, max_length=MAX_DOCUMENT, description="The same; neither title nor text is stored")
 
-    def event(self) -> Event:
-        """What is stored of it."""
-        return Event(**self.model_dump(exclude={"title", "text"}))
+    def event(self, model: SearchModel) -> Event:
+        """What is stored of it: of a document that the run knows, neither title nor text."""
+        event = Event.model_construct(**vars(self))
+        known = self.document is not None and model.knows(self.document)
+        return event.model_copy(update={"title": "", "text": None}) if known else event
 
 
 class EventBulk(BaseModel):
@@ -70,21 +70,15 @@ _EXAMPLES = {
 async def events(request: Request, sent: Annotated[OneOrMany, Body(openapi_examples=_EXAMPLES)]) -> Outcomes:
     """Store events. They are on disk when the answer comes, and the user's next list is ranked with them.
 
-    A click counts once it is satisfied: its dwell is 30 seconds or more, or not known. Where a dwell that comes later
-    is shorter, the click is taken back.
+    A click counts while its dwell is not known or 30 seconds or more, and while it is the last of its session. One that
+    turns out shorter is taken back. Send title and text with a click on a document that the run may not know: it is
+    remembered by the beginning of its text.
     """
     service = service_of(request)
     model = service.models.require_search()
     every = sent.events if isinstance(sent, EventBulk) else [sent]
     for one in every:
         require_user(request, one.user)
-    stored = [one.event() for one in every]
-    new = [
-        ShownDocument(one.document, one.title, one.text) for one in every if one.document and (one.title or one.text)
-    ]
-
-    def add() -> list[Outcome]:
-        model.keep_vectors(new)
-        return service.require_store().add(stored)
-
-    return Outcomes(outcomes=await asyncio.to_thread(add))
+    charge(request, len(every), EVENTS_A_REQUEST)
+    stored = [one.event(model) for one in every]
+    return Outcomes(outcomes=await asyncio.to_thread(service.require_store().add, stored))

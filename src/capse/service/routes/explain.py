@@ -54,6 +54,31 @@ class DimensionsBody(BaseModel):
     values: list[float] = Field(examples=[[1.5, -0.2, 1.91]])
 
 
+class CarrierBody(BaseModel):
+    """A dimension in terms of facts."""
+
+    dimension: int = Field(examples=[17])
+    value: float = Field(description="What it adds here", examples=[1.5])
+    like: list[FactBody] = Field(description="Training facts of the relation to which it adds the most, sign and all")
+
+
+class ReasonBody(BaseModel):
+    """A motif of the graph that moved the answer."""
+
+    text: str = Field(examples=["France borders Spain, so Spain borders France"])
+    value: float = Field(description="What it added to the score", examples=[1.6])
+
+
+class MovedBody(BaseModel):
+    """What refining did to the answer of the run that was refined."""
+
+    score: float = Field(description="By that run", examples=[1.61])
+    keep: float = Field(description="How often that counts", examples=[1.0])
+    among_best: bool = Field(description="Whether it may change places; others lie below", examples=[True])
+    first: bool = Field(description="Whether the rule of relations that go both ways puts it first", examples=[False])
+    motifs: list[ReasonBody]
+
+
 class ExplanationBody(BaseModel):
     """What speaks for a triple."""
 
@@ -67,6 +92,8 @@ class ExplanationBody(BaseModel):
     nearest: list[NearFactBody]
     links: list[FactBody] = Field(description="Training facts that join the two entities")
     paths: list[PathBody]
+    carriers: list[CarrierBody] = Field(description="The strongest dimensions; none where the score has no dimensions")
+    moved: MovedBody | None = Field(description="null where the run is not a refined one")
     note: str = Field(examples=[NOTE])
     model: str = Field(description="The version of the model that answered", examples=["d3b07384d113"])
 

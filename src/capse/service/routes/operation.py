@@ -36,10 +36,15 @@ async def health() -> Health:
     return Health(status="ok")
 
 
-@router.get("/ready", responses=documented(example=Ready))
+@router.get("/ready", responses=documented("unavailable", example=Ready))
 async def ready(request: Request) -> Ready:
-    """What is in service. After a failed reload the former models go on, and `reload_failed` says why."""
+    """What is in service, where the database can be used.
+
+    After a failed reload the former models go on, and `reload_failed` says why. The database is looked at once a
+    second.
+    """
     service = service_of(request)
+    await service.check_store()
     return Ready(status="ready", versions=service.models.versions, reload_failed=service.reload_error or None)
 
 

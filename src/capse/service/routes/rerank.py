@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import asdict
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, Tag, model_validator
 
-from capse.search.serving.reranker import RankedDocument, ShownDocument
+from capse.search.serving.list_scorers import ShownDocument
+from capse.search.serving.reasons import Reasons
+from capse.search.serving.reranker import RankedDocument
 from capse.search.times import to_seconds
-from capse.service.fields import Id, Query, Session, Time, one_or_many
-from capse.service.guard import GuardedRoute, needs, require_user
-from capse.service.limits import MAX_DOCUMENT, MAX_DOCUMENTS, MAX_LISTS, MAX_TEXT
+from capse.service.fields import Id, Query, Session, Time, UserId, one_or_many
+from capse.service.guard import GuardedRoute, charge, needs, require_user
+from capse.service.limits import (
+    DOCUMENTS_A_REQUEST,
+    MAX_DOCUMENT,
+    MAX_DOCUMENTS,
+    MAX_LISTS,
+    MAX_TEXT,
+    MAX_WORK,
+    TEXT_WORK,
+)
 from capse.service.problems import Problem
 from capse.service.search_model import SearchModel
 from capse.service.state import service_of
@@ -53,10 +63,17 @@ class RerankList(BaseModel):
         min_length=1, max_length=MAX_DOCUMENTS, description="In the engine's order; ids, or objects"
     )
     query: Query = Field("", examples=["shortest path"])
-    user: Id | None = Field(None, description="Whose profile counts; nobody's where there is none", examples=["ada"])
+    user: UserId | None = Field(
+        None, description="Whose profile counts; nobody's where there is none", examples=["ada"]
+    )
     session: Session = Field("", examples=["s1"])
     time: Time | None = Field(None, description="Seconds since 1970, or ISO 8601 text; now where there is none")
     explain: bool = Field(False, description="Say why each document stands where it stands")
+
+    def work(self) -> int:
+        """How much there is to do, in documents."""
+        characters = sum(len(item.text or "") for item in self.documents if isinstance(item, Document))
+        return len(self.documents) * (3 if self.explain else 1) + characters // TEXT_WORK
 
 
 class RerankBulk(BaseModel):
@@ -131,29 +148,36 @@ _EXAMPLES = {
 async def rerank(request: Request, asked: Annotated[OneOrMany, Body(openapi_examples=_EXAMPLES)]) -> JSONResponse:
     """The documents of a list in the order for its user, as the user's clicks have made it.
 
-    A document of which nothing is known keeps its place, and so do all for a user of whom nothing is known.
+    A document of which nothing is known keeps its place. A user of whom nothing is known gets the order without a user.
     """
     service = service_of(request)
     model = service.models.require_search()
     lists = asked.requests if isinstance(asked, RerankBulk) else [asked]
-    if sum(len(one.documents) for one in lists) > 5 * MAX_DOCUMENTS:
-        raise Problem("invalid", f"more than {5 * MAX_DOCUMENTS:,} documents", "send fewer lists at a time")
+    work = sum(one.work() for one in lists)
+    if work > MAX_WORK:
+        detail = f"more than {MAX_WORK:,} documents, where one with reasons counts as three, and long texts for more"
+        raise Problem("invalid", detail, "send fewer lists at a time")
     for one in lists:
         if one.user is not None:
             require_user(request, one.user)
-    results = await asyncio.to_thread(_ranked, model, service.require_store(), lists)
+    charge(request, work, DOCUMENTS_A_REQUEST)
+    # Large requests wait for each other, so that together they slow the others down as little as one of them does.
+    async with service.large if work > DOCUMENTS_A_REQUEST else nullcontext():
+        results = await asyncio.to_thread(_ranked, model, service.require_store(), lists)
     if isinstance(asked, RerankBulk):
         return JSONResponse({"results": results, "model": model.version})
     return JSONResponse({"documents": results[0], "model": model.version})
 
 
 def _ranked(model: SearchModel, store: Store, lists: list[RerankList]) -> list[list[dict[str, Any]]]:
+    model.catch_up(store)
     results = []
     for one in lists:
         shown = [ShownDocument(item) if isinstance(item, str) else item.shown() for item in one.documents]
         stored = None if one.user is None else store.state(one.user)
+        known_as = "" if one.user is None or store.is_forgotten(one.user) else one.user  # by the run
         time = None if one.time is None else to_seconds(one.time)
-        about = {"user": one.user or "", "session": one.session, "time": time, "explain": one.explain}
+        about = {"user": known_as, "session": one.session, "time": time, "explain": one.explain}
         results.append([_body(ranked) for ranked in model.rerank(stored, one.query, shown, **about)])
     return results
 
@@ -164,5 +188,10 @@ def _body(ranked: RankedDocument) -> dict[str, Any]:
         "score": ranked.score,
         "position": ranked.position,
         "rank": ranked.rank,
-        "reasons": None if ranked.reasons is None else asdict(ranked.reasons),
+        "reasons": None if ranked.reasons is None else _told(ranked.reasons),
     }
+
+
+def _told(reasons: Reasons) -> dict[str, Any]:
+    """As `dataclasses.asdict`, which copies every number."""
+    return {"topics": [vars(topic) for topic in reasons.topics], "past": [vars(past) for past in reasons.past]}

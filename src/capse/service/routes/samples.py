@@ -7,7 +7,7 @@ import asyncio
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from capse.search.serving.samples import sample_lists
+from capse.search.serving.samples import SampleDocument, sample_lists
 from capse.service.guard import GuardedRoute, needs
 from capse.service.state import service_of
 
@@ -18,7 +18,8 @@ class SampleDocumentBody(BaseModel):
     """A document that the run knows."""
 
     id: str = Field(examples=["d7"])
-    text: str = Field(description="Words that its vector stands for; empty where it has none", examples=["graph path"])
+    title: str = Field(description="Or the beginning of its text; else its words", examples=["Graph search"])
+    words: list[str] = Field(description="That its vector stands for", examples=[["graph", "path"]])
 
 
 class SampleBody(BaseModel):
@@ -38,13 +39,17 @@ class Samples(BaseModel):
 async def samples(request: Request) -> Samples:
     """A few lists of documents that the search run knows, to try `/v1/rerank` with."""
     model = service_of(request).models.require_search()
-    found = await asyncio.to_thread(sample_lists, model.reranker.run.space)
+    found = await asyncio.to_thread(sample_lists, model.reranker.space)
     return Samples(
         samples=[
             SampleBody(
                 query=one.query,
-                documents=[SampleDocumentBody(id=each.id, text=" ".join(each.words)) for each in one.documents],
+                documents=[_document(each) for each in one.documents],
             )
             for one in found
         ]
     )
+
+
+def _document(one: SampleDocument) -> SampleDocumentBody:
+    return SampleDocumentBody(id=one.id, title=one.title or " ".join(one.words), words=list(one.words))

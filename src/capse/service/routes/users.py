@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from capse.search.serving.reranker import RECENT
 from capse.search.times import to_seconds
+from capse.search.users.user_state import UserState
 from capse.service.guard import GuardedRoute, needs, require_user
 from capse.service.limits import MAX_ID
+from capse.service.paths import any_text
 from capse.service.problems import Problem
 from capse.service.search_model import SearchModel
 from capse.service.state import service_of
@@ -53,15 +56,39 @@ class UserBody(BaseModel):
     interests: list[InterestBody] = Field(description="The strongest topics of the profile, where vectors are topics")
 
 
+class UsersBody(BaseModel):
+    """Users of whom something is known."""
+
+    users: list[str] = Field(description="Those who came last", examples=[["ada", "grace"]])
+
+
 class DeletedBody(BaseModel):
     """What was removed."""
 
     events: int = Field(examples=[17])
     keys: int = Field(description="API keys that could speak for this user only", examples=[0])
+    runs: bool = Field(
+        description="Whether no file of the runs that are served names the user any more; the log says why not",
+        examples=[True],
+    )
+
+
+@router.get("/users", **needs("users", "no-such-model", body=False, example=UsersBody))
+async def users(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=100, description="How many at most", examples=[10])] = 10,
+) -> UsersBody:
+    """A few users of whom something is remembered, to try `/v1/rerank` with. A user's own key sees that user alone."""
+    service = service_of(request)
+    service.models.require_search()
+    key = request.state.key
+    if key is not None and key.user is not None:
+        return UsersBody(users=[key.user])
+    return UsersBody(users=await asyncio.to_thread(service.require_store().latest_users, limit))
 
 
 @router.get(
-    "/users/{user:path}",
+    "/users/" + any_text("user"),
     response_model=UserBody,
     **needs("users", "no-such-model", "not-found", body=False, example=UserBody),
 )
@@ -77,31 +104,41 @@ async def user(request: Request, user: User) -> JSONResponse:
 
 
 @router.delete(
-    "/users/{user:path}",
+    "/users/" + any_text("user"),
     response_model=DeletedBody,
     **needs("users", "no-such-model", body=False, example=DeletedBody),
 )
 async def delete_user(request: Request, user: User) -> JSONResponse:
-    """Remove every trace of a user: events, profile, and the keys that could speak for this user only.
+    """Remove every trace of a user: events, profile, the keys that could speak for this user only, and what the run
+    that is served knows of the user from training.
 
-    It is no error to delete somebody of whom nothing is stored.
+    No run tells the user from a stranger from now on, this one or any that is served with the same database later. It
+    is no error to delete somebody of whom nothing is stored.
     """
     service = service_of(request)
     service.models.require_search()
     require_user(request, user)
     gone = await asyncio.to_thread(service.require_store().delete_user, user)
-    return JSONResponse({"events": gone.events, "keys": gone.keys})
+    runs = await service.clean_runs()
+    return JSONResponse({"events": gone.events, "keys": gone.keys, "runs": runs})
+
+
+def _recent(state: UserState | None) -> list[dict[str, Any]]:
+    """The latest clicks, as they are told."""
+    clicks = [] if state is None else state.clicks[-RECENT:]
+    return [{"id": one.document, "session": one.session, "time": to_seconds(one.time)} for one in clicks]
 
 
 def _described(model: SearchModel, store: Store, user: str) -> dict[str, Any] | None:
     found = store.describe_user(user)
     if found is None:
         return None
-    content = asdict(found)
-    state = content.pop("state")
+    state, known_as = found.state, "" if store.is_forgotten(user) else user
+    content = asdict(replace(found, state=None))
+    del content["state"]
     return content | {
         "first": to_seconds(found.first),
         "last": to_seconds(found.last),
-        "recent": [one | {"time": to_seconds(one["time"])} for one in (state or {}).get("recent", [])],
-        "interests": [asdict(interest) for interest in model.interests(state)],
+        "recent": _recent(state),
+        "interests": [asdict(interest) for interest in model.interests(known_as, state)],
     }

@@ -10,19 +10,20 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from capse.errors import SettingsError, StoreError
 
 WAIT = 5.0  # seconds for a connection, a server's first word, or a lock there
 FILE_WAIT = 30.0  # seconds for SQLite's one lock: longer, as a deletion rewrites the whole file under it
+_RETRY = 0.001  # seconds between two looks at that
 _POOL = {"pool_size": 8, "max_overflow": 56, "pool_timeout": WAIT, "hide_parameters": True}  # parameters are personal
 _REMEDY = "give a file for SQLite, or postgresql://user:password@host/database"
 
@@ -56,7 +57,19 @@ def make_engine(url: URL) -> Engine:
     """A pool of connections, each checked before it is used: a database that was away is found again by itself."""
     if url.drivername == "sqlite":
         return _sqlite(Path(url.database or "").absolute())
-    engine = create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": int(WAIT)}, **_POOL)
+    return _postgresql(url, pool_pre_ping=True, **_POOL)
+
+
+def make_checking_engine(url: URL) -> Engine:
+    """A connection of its own for every use, which remembers nothing of the database as it was."""
+    if url.drivername == "sqlite":
+        path = Path(url.database or "").absolute()
+        return create_engine("sqlite://", creator=lambda: _connect(path, WAIT), poolclass=NullPool)
+    return _postgresql(url, poolclass=NullPool)
+
+
+def _postgresql(url: URL, **options: Any) -> Engine:
+    engine = create_engine(url, connect_args={"connect_timeout": int(WAIT)}, **options)
 
     @event.listens_for(engine, "connect")
     def settings(connection: Any, _record: Any) -> None:
@@ -67,11 +80,15 @@ def make_engine(url: URL) -> Engine:
     return engine
 
 
+def _connect(path: Path, wait: float) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.as_uri()}?mode=rw", uri=True, timeout=wait, isolation_level=None, check_same_thread=False
+    )
+
+
 def _sqlite(path: Path) -> Engine:
     def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{path.as_uri()}?mode=rw", uri=True, timeout=FILE_WAIT, isolation_level=None, check_same_thread=False
-        )
+        connection = _connect(path, FILE_WAIT)
         try:
             _switch_to_wal(connection)
             for pragma in ("synchronous=FULL", "fullfsync=ON", "secure_delete=ON", "foreign_keys=ON"):
@@ -96,7 +113,12 @@ def _sqlite(path: Path) -> Engine:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         if connection.get_execution_options().get("writes"):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, sqlite3.Connection)
+            try:
+                _begin_writing(driver)
+            except sqlite3.Error as error:
+                raise exc.OperationalError("BEGIN IMMEDIATE", None, error) from error
 
     return engine
 
@@ -126,15 +148,29 @@ def create_file(path: Path) -> None:
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
     """SQLite does not wait here for others that do the same, so we do."""
+    _patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").close())
+
+
+def _begin_writing(connection: sqlite3.Connection) -> None:
+    """SQLite would look for the lock ever more rarely, and another process take it meanwhile, again and again."""
+    connection.execute("PRAGMA busy_timeout=0").close()
+    try:
+        _patiently(lambda: connection.execute("BEGIN IMMEDIATE").close())
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={int(1000 * FILE_WAIT)}").close()
+
+
+def _patiently(step: Callable[[], None]) -> None:
+    """Try until nobody is in the way."""
     deadline = time.monotonic() + FILE_WAIT
     while True:
         try:
-            connection.execute("PRAGMA journal_mode=WAL").close()
+            step()
             return
         except sqlite3.OperationalError as error:
             if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
                 raise
-            time.sleep(0.01)
+            time.sleep(_RETRY)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -24,6 +24,7 @@ _PREFIX = "capse_"  # so that a scanner for secrets finds a key that was publish
 class Key:
     """What is known of a key; the key itself is not."""
 
+    number: int  # its row's; the rate is counted by it
     name: str
     scopes: tuple[str, ...]  # of SCOPES, in that order
     user: str | None  # the only user whom it may speak for; None: any
@@ -96,7 +97,7 @@ def _hash(plaintext: str) -> str:
 
 
 def _key(row: Row[Any]) -> Key:
-    return Key(row.name, tuple(row.scopes.split()), row.user, row.per_minute, row.created, row.revoked)
+    return Key(row.number, row.name, tuple(row.scopes.split()), row.user, row.per_minute, row.created, row.revoked)
 
 
 def _now() -> int:

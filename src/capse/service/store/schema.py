@@ -5,9 +5,22 @@ Text is JSON where it is not plain: the same on SQLite and PostgreSQL, and read 
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, MetaData, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    literal_column,
+)
+from sqlalchemy.sql import ColumnElement
 
-VERSION = "0002"  # of the newest migration
+VERSION = "0005"  # of the newest migration
 
 # SQLite counts rows by itself only where the key is an INTEGER.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
@@ -19,15 +32,15 @@ users = Table(
     metadata,
     Column("number", _NUMBER, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
-    Column("folded", BigInteger, nullable=False),  # how many events were ever folded into the state
-    Column("state", Text),  # JSON
+    Column("folded", BigInteger, nullable=False),  # how many clicks were ever folded into the state
+    Column("state", LargeBinary),  # of UserState; null: to be folded from the events, if any of them counts
 )
 
 events = Table(
     "events",
     metadata,
     Column("number", _NUMBER, primary_key=True),  # in the order of arrival
-    Column("id", Text, nullable=False, unique=True),
+    Column("id", Text, nullable=False),  # the sender's
     Column("user", _NUMBER, ForeignKey("users.number"), nullable=False),
     Column("kind", Text, nullable=False),
     Column("session", Text, nullable=False),
@@ -37,12 +50,42 @@ events = Table(
     Column("document", Text),
     Column("click", Text),
     Column("dwell", Float(53)),
-    Column("folded", BigInteger),  # its place in the fold; null: it does not count (yet)
+    Column("folded", BigInteger),  # of a click: its place in the fold; null: it does not count (yet)
+    Column("title", Text),  # of a clicked document that the run did not know
+    Column("text", Text),  # the same
+    Index("events_by_id", "user", "id", unique=True),
     Index("events_of_user", "user", "number"),
 )
 
-_told = events.c.click.is_not(None)  # in dwells, which are few
-Index("events_of_click", events.c.click, sqlite_where=_told, postgresql_where=_told)
+
+def _some(name: str, columns: str, condition: ColumnElement[bool]) -> None:
+    """An index over the events for which something holds, which are few."""
+    chosen = [events.c[column] for column in columns.split()]
+    Index(name, *chosen, sqlite_where=condition, postgresql_where=condition)
+
+
+_some("events_of_click", "user click", events.c.click.is_not(None))
+_some("events_of_session", "user session time", events.c.kind == literal_column("'click'"))
+_some("events_folded", "user folded", events.c.folded.is_not(None))
+
+changes = Table(
+    "changes",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),  # in the order in which everybody counts; never given twice
+    Column("user", _NUMBER, ForeignKey("users.number")),  # null: somebody was forgotten
+    Column("event", Text),  # the id of a list that was shown, or of a click
+    Column("step", Integer, nullable=False),  # 1: it counts from now on; −1: no longer; 0: count from the beginning
+    Index("changes_of_user", "user"),
+    sqlite_autoincrement=True,
+)
+
+# Runs know users from their logs, and a former run may be served again: to every run those in here are strangers.
+forgotten = Table(
+    "forgotten",
+    metadata,
+    Column("digest", Text, primary_key=True),  # of the id, which is not stored
+    Column("at", BigInteger),  # microseconds since 1970
+)
 
 keys = Table(
     "keys",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -10,46 +10,49 @@ from typing import Self
 from sqlalchemy import Engine
 
 from capse.errors import EventError, StoreError
+from capse.search.satisfaction import Satisfaction
+from capse.search.users.user_state import UserState
 from capse.service.fields import storable
 from capse.service.limits import MAX_EVENTS
 from capse.service.store import keys, user_data
-from capse.service.store.engine import create_file, database_url, make_engine, shown
-from capse.service.store.event import Event, Satisfaction
+from capse.service.store.changes import Change, last_change, read_changes
+from capse.service.store.checking import check
+from capse.service.store.engine import create_file, database_url, make_checking_engine, make_engine, shown
+from capse.service.store.event import Event
 from capse.service.store.failures import store_errors
-from capse.service.store.folding import Fold, Outcome, State
+from capse.service.store.folding import Outcome
 from capse.service.store.keys import Key
 from capse.service.store.migrate import migrate
 from capse.service.store.scrubbing import scrub
 from capse.service.store.user_data import Deletion, UserDescription
 from capse.service.store.writing import Writer
 
+CHECK_SECONDS = 0.2  # that looking through the pages of a database in use may take
+
 
 class Store:
-    """Events, users' states and API keys in SQLite or PostgreSQL.
+    """Events, what they made of each user, and API keys, in SQLite or PostgreSQL.
 
     Every method raises a StoreError when the database fails, and works again once the database does.
     """
 
-    def __init__(self, engine: Engine, where: str, fold: Fold | None, rule: Satisfaction) -> None:
-        self._engine, self.where = engine, where
-        self._writer = None if fold is None else Writer(engine, fold, rule)
+    def __init__(self, engine: Engine, checking: Engine, where: str, rule: Satisfaction) -> None:
+        self._engine, self._checking, self.where = engine, checking, where
+        self._damaged = False  # somebody met damage, and nobody has looked at the whole database since
+        self._writer = Writer(engine, rule)
 
     @classmethod
-    def open(
-        cls, url: str, fold: Fold | None = None, *, rule: Satisfaction | None = None, create: bool = True
-    ) -> Store:
+    def open(cls, url: str, *, rule: Satisfaction | None = None, create: bool = True) -> Store:
         """Open a database by its URL, or SQLite by its file, and bring its tables up to date.
 
-        ``fold`` is a pure function that takes a user's state (None at first) and an impression or a satisfied click to
-        the new state, which is stored as JSON; a store without one cannot add events. ``rule`` says when a click is
-        satisfied. With ``create`` an SQLite file is made where there is none.
+        ``rule`` says when a click is satisfied. With ``create`` an SQLite file is made where there is none.
         """
         parsed = database_url(url)
         where = shown(parsed)
         if create and parsed.drivername == "sqlite":
             create_file(Path(parsed.database or ""))
         engine = make_engine(parsed)
-        store = cls(engine, where, fold, rule or Satisfaction())
+        store = cls(engine, make_checking_engine(parsed), where, rule or Satisfaction())
         try:
             with store._errors():
                 migrate(engine, where)
@@ -75,8 +78,6 @@ class Store:
         An event that is stored already is 'repeated' and changes nothing. An EventConflictError names an id that stands
         for another event. Calls of several threads share one transaction.
         """
-        if self._writer is None:
-            raise ValueError("a store without a fold cannot add events")
         if len(events) > MAX_EVENTS:
             raise EventError(f"{len(events)} events at once", f"send at most {MAX_EVENTS}")
         if not events:
@@ -84,10 +85,25 @@ class Store:
         with self._errors():
             return self._writer.add(events)
 
-    def state(self, user: str) -> State | None:
-        """A user's state; None for one who has none."""
+    def changes(self, after: int = 0) -> list[Change]:
+        """What changed what is remembered of all people, after a row of that number: so many that it takes no time."""
+        with self._errors():
+            return read_changes(self._engine, after)
+
+    def last_change(self) -> int:
+        """The number of the latest of these; 0 where there is none."""
+        with self._errors():
+            return last_change(self._engine)
+
+    def state(self, user: str) -> UserState | None:
+        """What is remembered of a user; None for one of whom nothing ever counted."""
         with self._errors():
             return user_data.read_state(self._engine, user) if storable(user) else None
+
+    def latest_users(self, most: int) -> list[str]:
+        """The users who came last, of whom something counts."""
+        with self._errors():
+            return user_data.latest_users(self._engine, most)
 
     def events(self, user: str) -> list[Event]:
         """A user's events in the order of arrival."""
@@ -102,12 +118,24 @@ class Store:
     def delete_user(self, user: str) -> Deletion:
         """Remove every trace of a user: events, state, and the keys that could speak for this user only.
 
-        The ids of the events may then be used again. SQLite's file is rewritten, which takes time when it is large.
+        A digest of the id stays, by which `is_forgotten` knows the user. SQLite's file is rewritten, which takes time
+        when it is large.
         """
         with self._errors():
             deletion = user_data.erase(self._engine, user) if storable(user) else Deletion(0, 0, known=False)
             scrub(self._engine, self.where)
             return deletion
+
+    def is_forgotten(self, user: str) -> bool:
+        """Whether somebody was ever deleted: no run may tell them from a stranger."""
+        with self._errors():
+            return storable(user) and user_data.is_forgotten(self._engine, user)
+
+    def forgotten(self) -> Callable[[str], bool]:
+        """The same for everybody at once, as of now."""
+        with self._errors():
+            digests = user_data.read_forgotten(self._engine)
+        return lambda user: storable(user) and user_data.digest(user) in digests
 
     def add_key(
         self, name: str, scopes: Collection[str], user: str | None = None, per_minute: int | None = None
@@ -131,12 +159,19 @@ class Store:
         with self._errors():
             return keys.list_keys(self._engine)
 
+    def check(self) -> None:
+        """A StoreError where the database is gone, stopped or damaged; see `checking.check`."""
+        with self._errors():
+            check(self._checking, self.where, None if self._damaged else CHECK_SECONDS)
+            self._damaged = False
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             with store_errors(self.where):
                 yield
         except StoreError as error:
+            self._damaged |= error.kind == "damaged"
             if error.kind in ("gone", "damaged", "refused"):
                 self._engine.dispose()  # what open connections remember of the file may be wrong by now
             raise

@@ -77,6 +77,31 @@ def test_sessions_follow_one_another(write: Callable, staged: Callable) -> None:
     assert times[2] == (trec.EPOCH + 30 + 3_600 + 5) * 1e6  # the last readable moment of session 1 is at 30
 
 
+def test_clock_times_are_those_of_the_session(write: Callable, staged: Callable) -> None:
+    """As in the track of 2011. A session may go on after midnight."""
+    clock = {"10.5": "23:59:50.5", "20": "00:00:00", "25.5": "00:00:05.5", "30": "00:00:10", "31": "00:00:11"}
+    text = SESSIONS.replace('<session num="1" starttime="0">', '<session num="1" starttime="23:59:40.0000">')
+    for plain, told in clock.items():
+        text = text.replace(f'time="{plain}"', f'time="{told}"')
+    assert text.count(":") >= 6
+    given, plain = staged(trec.stage, [write(text)]), staged(trec.stage, [write(SESSIONS)])
+    assert given.results == plain.results
+    assert given.clicks == plain.clicks
+
+
+def test_a_session_without_a_start_begins_with_its_first_clock_time(write: Callable, staged: Callable) -> None:
+    text = SESSIONS.replace('starttime="10.5"', 'starttime="10:57:41.37"').replace('"20"', '"10:57:51.37"')
+    found = staged(trec.stage, [write(text)])
+    assert found.results[0]["time"] == trec.EPOCH * 10**6
+    assert found.clicks[0]["time"] == (trec.EPOCH + 10) * 10**6
+
+
+@pytest.mark.parametrize("time", ["24:00:00", "10:60:00", "10:57", "٣:57:41", "10:57:41.37.1"])
+def test_what_no_clock_shows_is_rejected(write: Callable, staged: Callable, time: str) -> None:
+    found = staged(trec.stage, [write(SESSIONS.replace('num="1" starttime="5"', f'num="1" starttime="{time}"'))])
+    assert "an unreadable time" in [row["reason"] for row in found.rejects]
+
+
 def test_the_longest_description_of_a_document_stands(write: Callable, staged: Callable) -> None:
     texts = {r["document"]: (r["title"], r["text"]) for r in staged(trec.stage, [write(SESSIONS)]).documents}
     assert texts == {"c-1": ("War", "much longer text"), "http://b": ("Causes", None)}

@@ -10,9 +10,10 @@
         <currentquery starttime="170.4"><query/></currentquery>
       </session>
 
-Times are seconds within a session. The sessions are laid one after the other from EPOCH, an hour apart, in the order of
-the file. There are no users, so each session is a user of its own. A click's dwell is its end less its start, unknown
-where the end is ``NA``. The file is read as a stream, and a document type with entities is refused.
+Times are seconds within a session, or clock times such as 10:57:41.37, as in 2011; one earlier than the session's start
+is after midnight. The sessions are laid one after the other from EPOCH, an hour apart, in the order of the file. There
+are no users, so each session is a user of its own. A click's dwell is its end less its start, unknown where the end is
+``NA``. The file is read as a stream, and a document type with entities is refused.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ BETWEEN_SESSIONS = 3_600.0  # seconds
 _SUFFIXES = (".xml",)
 _ROOT = re.compile(rb"<sessiontrack\d*[\s>]")
 _CORPUS_ID = re.compile(r"clueweb\d\did")
+_CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d):([0-5]\d(?:\.\d+)?)", re.ASCII)
+_DAY = 86_400.0  # seconds
 _CHUNK = 1 << 16  # bytes
 _LATEST = 1e8  # seconds; no session lasts three years
 
@@ -103,6 +106,7 @@ class _Reader:
         self.sessions = self.current = 0
         self._end = 0.0  # the last moment of that session
         self._session = ""
+        self._began: float | None = None  # the session's first clock time, where it has clock times
         self._interaction: _Interaction | None = None
         self._open: list[str] = []  # the tags around this place
         self._text: list[str] = []
@@ -137,6 +141,7 @@ class _Reader:
         self._text.clear()
         if tag == "session":
             self._session = attributes.get("num", f"line {line}")
+            self._began = _clock(attributes.get("starttime", ""))
             self._end = 0.0
         elif tag == "currentquery":
             self.current += 1
@@ -169,7 +174,7 @@ class _Reader:
             interaction.clicks[-1].rank = text
 
     def _stage(self, interaction: _Interaction) -> None:
-        moment = _seconds(interaction.start)
+        moment = self._seconds(interaction.start)
         if not interaction.results or moment is None:
             reason = "an unreadable time" if interaction.results else "interaction without results"
             raw = f"session {self._session}, interaction {interaction.number}: {interaction.query}"
@@ -197,7 +202,7 @@ class _Reader:
             self._stage_click(label, click, shown)
 
     def _stage_click(self, label: str, click: _Click, shown: Mapping[str, str | None]) -> None:
-        start, end = _seconds(click.start), _seconds(click.end)
+        start, end = self._seconds(click.start), self._seconds(click.end)
         if click.rank not in shown or start is None:
             reason = "click on a rank that was not shown" if start is not None else "click with an unreadable time"
             self.staging.reject(self.path.name, click.line, reason, f"{label}, rank {click.rank}, at {click.start}")
@@ -206,13 +211,28 @@ class _Reader:
         self._end = max(self._end, end or 0.0)
         self.staging.click(label, shown[click.rank], time=self._time(start), dwell=dwell)
 
+    def _seconds(self, text: str) -> float | None:
+        """A moment of this session."""
+        clock = _clock(text)
+        if clock is None:
+            return _plain(text)
+        if self._began is None:
+            self._began = clock
+        return (clock - self._began) % _DAY
+
     def _time(self, moment: float) -> int:
         """Microseconds since 1970 of a moment of this session."""
         self._end = max(self._end, moment)
         return round((self.start + moment) * SECOND)
 
 
-def _seconds(text: str) -> float | None:
+def _clock(text: str) -> float | None:
+    """Seconds since midnight of a time such as 10:57:41.37."""
+    found = _CLOCK.fullmatch(text.strip())
+    return None if found is None else 3600 * int(found[1]) + 60 * int(found[2]) + float(found[3])
+
+
+def _plain(text: str) -> float | None:
     try:
         moment = float(text)
     except ValueError:

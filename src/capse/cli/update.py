@@ -1,0 +1,50 @@
+"""capse update: give a trained run new facts and new entities, without training again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from capse.cli.formats import formats
+from capse.cli.output import echo
+
+app = typer.Typer(
+    short_help="Give a run new facts and entities, without training again.", rich_markup_mode=None, add_completion=False
+)
+
+
+@app.command()
+def update(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    facts: Annotated[Path, typer.Argument(metavar="FACTS", help=f"New facts: {formats()}.")],
+    out: Annotated[Path | None, typer.Option(help="A new run folder; RUN itself is replaced if not given.")] = None,
+    skip_known: Annotated[
+        bool, typer.Option("--skip-known", help="Leave out facts that the run knows already, instead of refusing.")
+    ] = False,
+    steps: Annotated[int, typer.Option(min=0, help="Steps that a new entity's vector takes; 0 leaves its start.")] = 60,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+) -> None:
+    """Add facts to a run, and fold in the entities that they are the first to name.
+
+    A fact about known entities is known from then on; no vector moves. A new entity gets a vector from its facts, all
+    other numbers staying what they are, so that every score of before stays the same. Relations cannot be added.
+    """
+    from capse.cli.display import progress
+    from capse.graph.fold_in import FoldIn
+    from capse.graph.link_prediction.predictor import LinkPredictor
+    from capse.runs.atomic import check_free
+
+    if out is not None:
+        check_free(out)
+    predictor = LinkPredictor.load(run, device)
+    with progress("folding in") as advance:
+        larger = predictor.updated(facts, FoldIn(steps=steps), skip_known=skip_known, progress=advance)
+    if out is None:
+        larger.replace(run)
+    else:
+        larger.save(out)
+    entities = len(larger.graph.entities) - len(predictor.graph.entities)
+    added = len(larger.graph.train) - len(predictor.graph.train)
+    echo(f"{out or run}: {added:,} facts and {entities:,} entities added")

@@ -1,0 +1,58 @@
+"""Intervals and tests where values come in clusters, such as lists of one user, which are not independent.
+
+Clusters are drawn, not values: a cluster of many counts as one observation of a large part of the mean. The test is the
+t-test whose variance is that of the clusters' sums of residuals (Liang and Zeger, Biometrika 1986),
+G/(G − 1) Σ_g e_g² / n² with e_g = Σ_{i in g} (d_i − d̄), with G − 1 degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import stdtr
+
+from capse.arrays import Float64s, Int64s
+from capse.evaluation.intervals import LEVEL, RESAMPLES
+
+
+def cluster_interval(values: Float64s, clusters: Int64s, *, seed: int = 0) -> Float64s:
+    """The 95 % percentile interval of the mean: (n, ...) values with the cluster of each -> (2, ...), low and high.
+
+    >>> values, everyone_alone, all_one = np.arange(100.0), np.arange(100), np.zeros(100, int)
+    >>> cluster_interval(values, everyone_alone).round(), cluster_interval(values, all_one)
+    (array([44., 55.]), array([49.5, 49.5]))
+    """
+    columns = values.reshape(len(values), -1)
+    number, count = _numbered(clusters)
+    sizes = np.bincount(number, minlength=count).astype(np.float64)
+    sums = np.stack([np.bincount(number, column, count) for column in columns.T], axis=1)
+    generator = np.random.default_rng(seed)
+    means = []
+    for _ in range(RESAMPLES):
+        drawn = np.bincount(generator.integers(count, size=count), minlength=count)
+        means.append(drawn @ sums / (drawn @ sizes))
+    tail = (1 - LEVEL) / 2
+    return np.quantile(means, [tail, 1 - tail], axis=0).reshape(2, *values.shape[1:])
+
+
+def cluster_p_value(differences: Float64s, clusters: Int64s) -> float:
+    """Two-sided test of 'the mean difference is zero'; 1 where there is one cluster, which can tell nothing.
+
+    >>> cluster_p_value(np.array([1.0, 1.0, 1.0, 0.0]), np.array([0, 0, 0, 1])).__round__(2)
+    0.3
+    """
+    number, count = _numbered(clusters)
+    mean = float(differences.mean())
+    if count < 2:
+        return 1.0
+    residuals = np.bincount(number, differences - mean, count)
+    error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / len(differences)
+    if error < 1e-12 * abs(mean):
+        return 0.0
+    return float(2 * stdtr(count - 1, -abs(mean) / error)) if error else 1.0
+
+
+def _numbered(clusters: Int64s) -> tuple[Int64s, int]:
+    distinct, number = np.unique(clusters, return_inverse=True)
+    return number, len(distinct)

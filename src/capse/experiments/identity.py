@@ -1,0 +1,17 @@
+"""What makes a graph another one to a training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from capse.graph.dataset import Graph
+
+
+def identity(graph: Graph) -> Iterator[bytes]:
+    """All of a graph that a training depends on."""
+    for vocabulary in (graph.entities, graph.relations):
+        yield "\n".join(vocabulary.labels).encode()
+    for split in (graph.train, graph.valid):
+        yield np.ascontiguousarray(split).tobytes()

@@ -1,0 +1,196 @@
+"""Vectors for new entities from their facts, everything else frozen: folding in.
+
+A new entity v begins as the mean of what it is like: of the entities that have its place in training triples with the
+same relation and the same other end, or failing that with the same relation. Then its vector, and no other number,
+takes steps down the loss that asks both questions of each of its facts: for the other end among drawn entities, and for
+v itself among all entities, whose scores are known already. For (h, r, v):
+
+    L = −log softmax_t f(v, r⁻¹, ·)[h] − log [ e^{f(h, r, v)} / (e^{f(h, r, v)} + Σ_e e^{f(h, r, e)}) ]
+
+New entities are folded in together, so that facts may join them to each other. Nothing that was there before changes.
+
+Practices of the kind go back to folding in for latent semantic indexing (Berry, Dumais and O'Brien 1995).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from capse.arrays import Int64s
+from capse.errors import DataError, SettingsError
+from capse.kernels.workspace import chunk_size
+from capse.models import TripleModel
+from capse.models.rules import RuleModel
+from capse.triples import HEAD, RELATION, TAIL, Answers, TripleIndex
+
+
+@dataclass(frozen=True)
+class FoldIn:
+    """Settings of folding in."""
+
+    steps: int = 60  # down the loss
+    rate: float = 0.3  # of Adagrad, in root mean squares of the entities' numbers
+    negatives: int = 1024  # entities that the other end of a fact is held against, drawn anew for each step
+    pull: float = 0.01  # weight of the squared distance from where a vector began
+    seed: int = 0  # of what is drawn
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or self.negatives < 1 or self.rate <= 0 or self.pull < 0:
+            raise SettingsError("settings of folding in that make no sense", "give positive numbers")
+
+
+def fold_in(
+    model: TripleModel,
+    entities: int,
+    facts: Int64s,
+    train: Int64s,
+    settings: FoldIn | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tensor:
+    """Vectors (n, width) of the entities from ``entities`` on that ``facts`` (m, 3) speak of.
+
+    Ids below ``entities`` are the model's own, and ``train`` (k, 3) is what it was trained on. Every new entity needs a
+    fact.
+    """
+    settings = settings or FoldIn()
+    ends = np.concatenate([facts[:, HEAD], facts[:, TAIL]])
+    count = int(ends.max(initial=entities - 1)) + 1 - entities
+    missing = np.setdiff1d(np.arange(entities, entities + count), ends)
+    if len(missing):
+        raise DataError(f"new entity {missing[0]} is in no fact", "give every new entity a fact")
+    if not count or isinstance(model, RuleModel):  # which has no vectors
+        return model.entities.detach().new_empty(count, model.entities.shape[1])
+    facts = facts[(facts[:, HEAD] >= entities) | (facts[:, TAIL] >= entities)]
+    start = _starts(model, entities, count, facts, train)
+    return _descend(model, start, entities, facts, train, settings, progress)
+
+
+def _starts(model: TripleModel, entities: int, count: int, facts: Int64s, train: Int64s) -> Tensor:
+    """Where each new vector begins, (n, width): the mean over its facts of the mean of those that it is like."""
+    index = TripleIndex(train, entities, model.relation_count)
+    table = model.entities.detach()
+    total, weight = table.new_zeros(count, table.shape[1]), table.new_zeros(count, 1)
+    for side, other in ((HEAD, TAIL), (TAIL, HEAD)):
+        for fact in facts[facts[:, side] >= entities]:
+            alike = _alike(index, train, fact, side, other, entities)
+            if len(alike):
+                total[fact[side] - entities] += table[torch.from_numpy(alike).to(table.device)].mean(dim=0)
+                weight[fact[side] - entities] += 1
+    return torch.where(weight > 0, total / weight.clamp(min=1), table.mean(dim=0))
+
+
+def _alike(index: TripleIndex, train: Int64s, fact: Int64s, side: int, other: int, entities: int) -> Int64s:
+    relation, end = fact[RELATION : RELATION + 1], fact[other : other + 1]
+    if end[0] < entities:
+        same = index.heads(relation, end) if side == HEAD else index.tails(end, relation)
+        if len(same.entities):
+            return same.entities
+    return np.unique(train[train[:, RELATION] == relation[0], side]).astype(np.int64)
+
+
+def _descend(
+    model: TripleModel,
+    start: Tensor,
+    entities: int,
+    facts: Int64s,
+    train: Int64s,
+    settings: FoldIn,
+    progress: Callable[[int, int], None] | None,
+) -> Tensor:
+    table = model.entities.detach()
+    vectors = start.clone().requires_grad_()
+    size = float(table.square().mean().sqrt())
+    squares = torch.zeros_like(start)  # Adagrad by hand: torch's optimisers take seconds to import
+    generator = torch.Generator().manual_seed(settings.seed)
+    questions = _Questions(model, entities, facts, train)
+    for step in range(settings.steps):
+        drawn = torch.randint(entities, (settings.negatives,), generator=generator).to(table.device)
+        loss = questions.loss(vectors, drawn) + settings.pull * (vectors - start).square().sum() / size**2
+        (gradient,) = torch.autograd.grad(loss, vectors)
+        if not torch.isfinite(gradient).all():
+            raise DataError("the new vectors diverged", "lower the rate of folding in")
+        with torch.no_grad():
+            squares += gradient.square()
+            vectors -= settings.rate * size * gradient / (squares.sqrt() + 1e-10)
+            model.scorer.constrain(vectors, model.relations.detach().clone())
+        if progress:
+            progress(step + 1, settings.steps)
+    return vectors.detach()
+
+
+class _Questions:
+    """Both questions of each fact: what is at the other end of the new entity, and which entity is at this end."""
+
+    def __init__(self, model: TripleModel, entities: int, facts: Int64s, train: Int64s) -> None:
+        self.model, self.entities = model, entities
+        self.table = model.entities.detach()
+        index = TripleIndex(train, entities, model.relation_count)
+        heads, relations, tails = torch.from_numpy(facts.copy()).to(model.device).unbind(1)
+        self.asked: list[tuple[Tensor, Tensor, Tensor, bool]] = []  # of a new entity: it, relation, answer, backwards
+        self.answered: list[tuple[Tensor, Tensor, Tensor, bool, Tensor]] = []  # by a new one, and log Σ of all others
+        for asking, answers, backwards in ((heads, tails, False), (tails, heads, True)):
+            new = asking >= entities
+            self.asked.append((asking[new], relations[new], answers[new], backwards))
+            old = asking[~new], relations[~new]
+            self.answered.append((*old, answers[~new], backwards, self._others(*old, backwards, index)))
+
+    def loss(self, vectors: Tensor, drawn: Tensor) -> Tensor:
+        """The loss of all questions; ``drawn`` are the ids of old entities that stand for all."""
+        total = vectors.new_zeros(())
+        weigh = float(np.log(self.entities / len(drawn)))  # so few stand for so many
+        for asking, relations, answers, backwards in self.asked:
+            if len(asking):
+                right = self._pairs(self._rows(asking, vectors), relations, self._rows(answers, vectors), backwards)
+                others = self._against(self._rows(asking, vectors), relations, self.table[drawn], backwards) + weigh
+                others = others.masked_fill(drawn == answers[:, None], -torch.inf)
+                total = total + (torch.logsumexp(torch.cat([right[:, None], others], dim=1), dim=1) - right).sum()
+        for asking, relations, answers, backwards, rest in self.answered:
+            if len(asking):
+                right = self._pairs(self.table[asking], relations, self._rows(answers, vectors), backwards)
+                total = total + torch.nn.functional.softplus(rest - right).sum()
+        return total
+
+    def _rows(self, ids: Tensor, vectors: Tensor) -> Tensor:
+        """The vectors of old and new entities, (B, width)."""
+        old = self.table[ids.clamp(max=self.entities - 1)]
+        return torch.where((ids >= self.entities)[:, None], vectors[(ids - self.entities).clamp(min=0)], old)
+
+    @torch.no_grad()
+    def _others(self, asking: Tensor, relations: Tensor, backwards: bool, index: TripleIndex) -> Tensor:
+        """log Σ e^f over the old entities that are no known answers, (B,)."""
+        sums = []
+        size = max(1, chunk_size(self.entities, self.table.device) // 4)
+        for ids, some in zip(asking.split(size), relations.split(size), strict=True):
+            scores = self.model.score_heads(some, ids) if backwards else self.model.score_tails(ids, some)
+            known = self._known(index, ids, some, backwards)
+            rows = np.repeat(np.arange(len(known)), np.diff(known.offsets))
+            scores[torch.from_numpy(rows), torch.from_numpy(known.entities)] = -torch.inf
+            sums.append(torch.logsumexp(scores, dim=1))
+        return torch.cat(sums) if sums else self.table.new_empty(0)
+
+    def _known(self, index: TripleIndex, ids: Tensor, relations: Tensor, backwards: bool) -> Answers:
+        given, asked = ids.cpu().numpy(), relations.cpu().numpy()
+        return index.heads(asked, given) if backwards else index.tails(given, asked)
+
+    def _pairs(self, asking: Tensor, relations: Tensor, answers: Tensor, backwards: bool) -> Tensor:
+        """f of each question with its answer, (B,)."""
+        r = self._relation(relations, backwards)
+        if backwards and not self.model.reciprocal:
+            return self.model.scorer.score_triples(answers, r, asking)
+        return self.model.scorer.score_triples(asking, r, answers)
+
+    def _against(self, asking: Tensor, relations: Tensor, candidates: Tensor, backwards: bool) -> Tensor:
+        """f of each question with every candidate, (B, C)."""
+        r = self._relation(relations, backwards)
+        if backwards and not self.model.reciprocal:
+            return self.model.scorer.score_heads(r, asking, candidates)
+        return self.model.scorer.score_tails(asking, r, candidates)
+
+    def _relation(self, relations: Tensor, backwards: bool) -> Tensor:
+        turned = backwards and self.model.reciprocal
+        return self.model.relation(relations + self.model.relation_count if turned else relations).detach()

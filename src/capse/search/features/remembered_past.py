@@ -1,0 +1,135 @@
+"""Earlier clicks as one list that is shown now sees them, found in what is remembered: of its user, and of everyone.
+
+Queries and documents are numbered as they are met (`Numbers`), so that only those that count are compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from capse.arrays import Int64s
+from capse.search.features.earlier import Pairs
+from capse.search.features.past import EVERYONE, MOST_LIKENESSES, MOST_PAIRS, Clicked, Scope
+from capse.search.times import SECOND
+from capse.search.users.everyone import Everyone
+from capse.search.users.user_state import PastClick
+
+
+class Numbers(dict[str, int]):
+    """A number for each name, in the order in which they are met."""
+
+    def of(self, names: Sequence[str]) -> Int64s:
+        return np.array([self.setdefault(name, len(self)) for name in names], np.int64)
+
+
+@dataclass(frozen=True)
+class ShownNow:
+    """The results of one list, and the names that its past is told in."""
+
+    documents: Sequence[str]  # (r,)
+    time: int  # microseconds
+    places: Mapping[str, Mapping[str, str]]  # kind -> document -> place, of results and of clicked documents
+    queries: Numbers = field(default_factory=Numbers)  # the one that is asked now is the first
+    compared: Numbers = field(default_factory=Numbers)  # documents; the results are the first
+
+    def places_of(self, kind: str, documents: Sequence[str]) -> list[str]:
+        of = self.places[kind]
+        return [of.get(document, "") for document in documents]
+
+
+@dataclass(frozen=True)
+class UserPast:
+    """A `Past` of one user, or of one session of the user."""
+
+    scope: Scope
+    clicks: Sequence[PastClick]  # the latest last
+    shown: ShownNow
+
+    @cached_property
+    def total(self) -> Int64s:
+        return np.full(len(self.shown.documents), len(self.clicks))
+
+    def on_document(self) -> Clicked:
+        return self._on_document
+
+    def latest(self) -> Clicked:
+        return self._latest
+
+    @cached_property
+    def _latest(self) -> Clicked:
+        results, first = len(self.shown.documents), max(len(self.clicks) - MOST_LIKENESSES, 0)
+        latest = np.arange(first, len(self.clicks))
+        found = np.tile(latest, results)
+        return self._clicked(Pairs(np.repeat(np.arange(results), len(latest)), found, results))
+
+    def in_place(self, kind: str) -> tuple[Int64s, Int64s]:
+        clicked = self.shown.places_of(kind, [click.document for click in self.clicks])
+        ever, lately = Counter(clicked), Counter(clicked[-self.scope.window :])
+        here = self.shown.places_of(kind, self.shown.documents)
+        return np.array([ever[place] for place in here]), np.array([lately[place] for place in here])
+
+    @cached_property
+    def _on_document(self) -> Clicked:
+        of: dict[str, list[int]] = {}
+        for place, click in enumerate(self.clicks):
+            of.setdefault(click.document, []).append(place)
+        found = [of.get(document, [])[-MOST_PAIRS:] for document in self.shown.documents]
+        asked = np.repeat(np.arange(len(found)), [len(each) for each in found])
+        return self._clicked(Pairs(asked, np.array([place for each in found for place in each], np.int64), len(found)))
+
+    def _clicked(self, pairs: Pairs) -> Clicked:
+        places, each = np.unique(pairs.found, return_inverse=True)
+        clicks = [self.clicks[place] for place in places.tolist()]
+        age = np.maximum(self.shown.time - np.array([click.time for click in clicks], np.int64), 0) / SECOND
+        query = self.shown.queries.of([click.query for click in clicks])
+        document = self.shown.compared.of([click.document for click in clicks])
+        return Clicked(pairs, len(self.clicks) - 1 - pairs.found, age[each], query[each], document[each])
+
+
+@dataclass(frozen=True)
+class EveryonePast:
+    """A `PublicPast` of all people."""
+
+    everyone: Everyone
+    shown_now: ShownNow
+    scope: Scope = EVERYONE
+
+    @cached_property
+    def total(self) -> Int64s:
+        return np.full(len(self.shown_now.documents), self.everyone.clicks)
+
+    def on_document(self) -> Clicked:
+        return self._on_document
+
+    def latest(self) -> Clicked:
+        raise NotImplementedError("likeness is a feature of users and sessions")
+
+    def in_place(self, kind: str) -> tuple[Int64s, Int64s]:
+        tally, here = self.everyone.places[kind], self.shown_now.places_of(kind, self.shown_now.documents)
+        return np.array([tally.clicked[place] for place in here]), np.array([tally.lately[place] for place in here])
+
+    def shown(self) -> Int64s:
+        return np.full(len(self.shown_now.documents), self.everyone.shown)
+
+    def rate(self, kind: str) -> tuple[Int64s, Int64s]:
+        if kind == "document":
+            tally, here = self.everyone.documents, list(self.shown_now.documents)
+        else:
+            tally, here = self.everyone.places[kind], self.shown_now.places_of(kind, self.shown_now.documents)
+        return np.array([tally.clicked[name] for name in here]), np.array([tally.shown[name] for name in here])
+
+    @cached_property
+    def _on_document(self) -> Clicked:
+        found = [self.everyone.on(document) for document in self.shown_now.documents]
+        asked = np.repeat(np.arange(len(found)), [len(each) for each in found])
+        clicks = [click for each in found for click in each]
+        numbers, times = (np.array([click[place] for click in clicks], np.int64) for place in (0, 1))
+        age = np.maximum(self.shown_now.time - times, 0) / SECOND
+        query = self.shown_now.queries.of([click.query for click in clicks])
+        back = self.everyone.numbered - 1 - numbers
+        return Clicked(Pairs(asked, np.arange(len(clicks)), len(found)), back, age, query, np.zeros_like(query))

@@ -1,0 +1,65 @@
+"""Taking users out of an ingested log: their impressions, what was shown and clicked, and their quarantined rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from capse.errors import DataError
+from capse.runs.atomic import atomic_path, storage_errors
+from capse.search.logs.search_log import IMPRESSIONS, RESULTS, SearchLog
+
+
+def forget_in_log(folder: str | Path, users: Collection[str]) -> int:
+    """Remove users' rows from a log that `capse search ingest` wrote; returns how many impressions that were.
+
+    The rest keeps its order and its splits; documents stay, since they name nobody.
+    """
+    folder = Path(folder)
+    SearchLog.load(folder)  # or it is none, or damaged
+    impressions = pq.read_table(folder / "impressions.parquet")
+    results = pq.read_table(folder / "results.parquet")
+    theirs = np.asarray(pc.is_in(impressions["user"], value_set=pa.array(users, pa.string())))
+    owner = np.asarray(results["impression"])
+    numbers = np.cumsum(~theirs) - 1  # of those that stay
+    kept = results.filter(pa.array(~theirs[owner]))
+    place = kept.schema.get_field_index("impression")
+    field = RESULTS.field("impression")
+    kept = kept.set_column(place, field, pa.array(numbers[owner[~theirs[owner]]]).cast(field.type))
+    labels = set(impressions["impression"].filter(pa.array(theirs)).to_pylist())
+    with storage_errors(folder):
+        _quarantine(folder / "quarantine.jsonl", users, labels)
+        if not theirs.any():
+            return 0
+        stays = impressions.filter(pa.array(~theirs)).select(IMPRESSIONS.names)
+        for name, table in (("results", kept.select(RESULTS.names)), ("impressions", stays)):
+            with atomic_path(folder / f"{name}.parquet") as temporary:
+                pq.write_table(table, temporary, compression="zstd")
+    return int(theirs.sum())
+
+
+def _quarantine(file: Path, users: Collection[str], impressions: Collection[str]) -> None:
+    """Leave out lines of the users and of their impressions, and what could not be read where it may be theirs."""
+    if not file.is_file():
+        return
+    lines = file.read_text(encoding="utf-8").splitlines()
+    try:
+        rows = [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise DataError(f"{file} is damaged", "remove it") from error
+    kept = [
+        line
+        for line, row in zip(lines, rows, strict=True)
+        if row.get("user") not in users
+        and row.get("impression") not in impressions
+        and not any(user in str(row.get("raw", "")) for user in users)
+    ]
+    if len(kept) < len(lines):
+        with atomic_path(file) as temporary:
+            temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")

@@ -1,0 +1,122 @@
+"""What a run takes along of the log that it was trained on: who clicked what until the test period, and what was shown.
+
+A service that begins with a run and an empty database thus knows what evaluation knows. What is stored later, or was
+stored before, is added to it: of everybody what is later than the log, of a user every click that is not in the log.
+
+    past/clicks.parquet     user, session, query, document, time: satisfied clicks in the order in which they came
+    past/shown.parquet      document, shown: how often
+
+It names users: whoever deletes one must delete the rows here too (`without`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from capse.errors import RunError
+from capse.runs.atomic import atomic_path
+from capse.search.logs.history import Clicks
+from capse.search.logs.search_log import SPLITS, SearchLog
+from capse.search.users.everyone import Everyone
+from capse.search.users.profiles import REMEMBERED
+from capse.search.users.user_state import PastClick, UserState
+
+FOLDER = "past"
+_CLICKS = pa.schema([(name, pa.string()) for name in ("user", "session", "query", "document")] + [("time", pa.int64())])
+_SHOWN = pa.schema([("document", pa.string()), ("shown", pa.int64())])
+_UNTIL = b"until"  # in the metadata of clicks.parquet
+
+
+@dataclass(frozen=True)
+class TrainingPast:
+    """The satisfied clicks and the showings of a log before its test period."""
+
+    clicks: pa.Table  # of _CLICKS
+    shown: Mapping[str, int]  # by document
+    until: int  # microseconds since 1970: whatever is earlier and of all people is in here
+
+    @classmethod
+    def empty(cls) -> TrainingPast:
+        return cls(_CLICKS.empty_table(), {}, 0)
+
+    @classmethod
+    def of(cls, log: SearchLog) -> TrainingPast:
+        test = log.split == SPLITS.index("test")
+        until = int(log.time[test].min() if test.any() else log.time.max(initial=-1) + 1)
+        clicks = Clicks.of(log)
+        rows = clicks.rows[(clicks.time < until) & ~test[log.impression[clicks.rows]]]
+        lists = log.impression[rows]
+        labels = {"user": log.users, "session": log.sessions, "query": log.queries}
+        columns = {name: _labels(of, getattr(log, name)[lists]) for name, of in labels.items()}
+        columns |= {"document": _labels(log.documents.ids, log.document[rows]), "time": pa.array(log.clicked_at[rows])}
+        before = (~test & (log.time < until))[log.impression]
+        counts = np.bincount(log.document[before], minlength=len(log.documents)).tolist()
+        shown = {label: count for label, count in zip(log.documents.ids, counts, strict=True) if count}
+        return cls(pa.table(columns, schema=_CLICKS), shown, until)
+
+    def save(self, run: Path) -> None:
+        folder = run / FOLDER
+        folder.mkdir(exist_ok=True)
+        clicks = self.clicks.replace_schema_metadata({_UNTIL: str(self.until)})
+        shown = pa.table({"document": list(self.shown), "shown": list(self.shown.values())}, schema=_SHOWN)
+        for name, table in (("clicks", clicks), ("shown", shown)):
+            with atomic_path(folder / f"{name}.parquet") as temporary:
+                pq.write_table(table, temporary)
+
+    @classmethod
+    def load(cls, run: Path) -> TrainingPast:
+        """That of a run; nothing for a run from before runs had it."""
+        folder = run / FOLDER
+        if not folder.is_dir():
+            return cls.empty()
+        try:
+            clicks = pq.read_table(folder / "clicks.parquet")
+            until = int((clicks.schema.metadata or {})[_UNTIL])
+            shown = pq.read_table(folder / "shown.parquet").cast(_SHOWN)
+            counts = dict(zip(shown["document"].to_pylist(), shown["shown"].to_pylist(), strict=True))
+            return cls(clicks.cast(_CLICKS), counts, until)
+        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+            raise RunError(f"{folder} is damaged", "train the run again") from error
+
+    def without(self, users: Collection[str]) -> TrainingPast:
+        """The same without the clicks of some users."""
+        theirs = pc.is_in(self.clicks["user"], value_set=pa.array(users, pa.string()))
+        return replace(self, clicks=self.clicks.filter(pc.invert(theirs)))
+
+    def everyone(self, places: Mapping[str, Mapping[str, str]]) -> Everyone:
+        """What is known of all people together, given the places of documents."""
+        everyone = Everyone(places)
+        everyone.show_counted(self.shown)
+        columns = (self.clicks[name].to_pylist() for name in ("document", "time", "query"))
+        for document, time, query in zip(*columns, strict=True):
+            everyone.click(document, time, query)
+        return everyone
+
+    def joined(self, user: str, state: UserState) -> UserState:
+        """What is known of a user from the log and from elsewhere; a click that both have is one."""
+        own = self._by_user.get(user)
+        if not own:
+            return state
+        known = {(click.document, click.time) for click in own}
+        later = [click for click in state.clicks if (click.document, click.time) not in known]
+        return UserState([*own, *later][-REMEMBERED:], state.texts)
+
+    @cached_property
+    def _by_user(self) -> dict[str, list[PastClick]]:
+        found: dict[str, list[PastClick]] = {}
+        columns = (self.clicks[name].to_pylist() for name in ("user", "document", "session", "time", "query"))
+        for user, *click in zip(*columns, strict=True):
+            found.setdefault(user, []).append(PastClick(*click))
+        return {user: clicks[-REMEMBERED:] for user, clicks in found.items()}
+
+
+def _labels(labels: Sequence[str], numbers: np.ndarray) -> pa.Array:
+    return pa.array(labels, pa.string()).take(pa.array(numbers))
