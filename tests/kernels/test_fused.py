@@ -18,7 +18,11 @@ from capse.models.transe import TransEScorer
 
 pytestmark = pytest.mark.skipif(numba is None, reason="numba is not installed")
 
-SCORERS = {fused.DISTANCE: TransEScorer(TransE(dim=5)), fused.PRODUCT: DistMultScorer(DistMult(dim=5))}
+SCORERS = {
+    fused.DISTANCE: TransEScorer(TransE(dim=5)),
+    fused.EUCLIDEAN: TransEScorer(TransE(dim=5, norm=2)),
+    fused.PRODUCT: DistMultScorer(DistMult(dim=5)),
+}
 
 
 def plain_scores(kind: int, entities: Tensor, relations: Tensor, heads: Tensor, ids: Tensor, tails: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from capse.kernels.compiled import compiled_for_one_thread, numba
 
-DISTANCE, PRODUCT = 0, 1  # −‖h + r − t‖₁ and Σ h r t
+DISTANCE, PRODUCT, EUCLIDEAN = 0, 1, 2  # −‖h + r − t‖₁, Σ h r t and −‖h + r − t‖₂
 
 
 def is_usable(entities: Tensor) -> bool:
@@ -95,6 +95,15 @@ class _Score(torch.autograd.Function):
 
 
 @partial(compiled_for_one_thread, any_order=True)
+def _length(h, r, t):  # type: ignore[no-untyped-def]
+    square = type(h[0])(0)
+    for c in range(len(h)):
+        difference = h[c] + r[c] - t[c]
+        square += difference * difference
+    return np.sqrt(square)
+
+
+@partial(compiled_for_one_thread, any_order=True)
 def _forward(kind, entities, relations, heads, relation_ids, tails, scores):  # type: ignore[no-untyped-def]
     for i in range(len(heads)):
         h, r, t = entities[heads[i]], relations[relation_ids[i]], entities[tails[i]]
@@ -102,6 +111,8 @@ def _forward(kind, entities, relations, heads, relation_ids, tails, scores):  # 
         if kind == DISTANCE:
             for c in range(len(h)):
                 score -= abs(h[c] + r[c] - t[c])
+        elif kind == EUCLIDEAN:
+            score = -_length(h, r, t)
         else:
             for c in range(len(h)):
                 score += h[c] * r[c] * t[c]
@@ -133,6 +144,17 @@ def _backward(  # type: ignore[no-untyped-def]
                 dr[c] += g * _slope(h[c] + r[c] - t[c])
             for c in range(len(h)):
                 dt[c] -= g * _slope(h[c] + r[c] - t[c])
+        elif kind == EUCLIDEAN:
+            length = _length(h, r, t)
+            if length == 0:  # as torch has it
+                continue
+            share = g / length
+            for c in range(len(h)):
+                dh[c] -= share * (h[c] + r[c] - t[c])
+            for c in range(len(h)):
+                dr[c] -= share * (h[c] + r[c] - t[c])
+            for c in range(len(h)):
+                dt[c] += share * (h[c] + r[c] - t[c])
         else:
             for c in range(len(h)):
                 dh[c] += g * r[c] * t[c]

@@ -28,9 +28,10 @@ class TransEScorer(TranslationScorer):
     def score_rows(
         self, entities: Tensor, relations: Tensor, heads: Tensor, relation_ids: Tensor, tails: Tensor
     ) -> Tensor | None:
-        if self.norm != 1 or not fused.is_usable(entities):
+        if not fused.is_usable(entities):
             return None
-        return fused.score_triples(fused.DISTANCE, entities, relations, heads, relation_ids, tails)
+        kind = fused.DISTANCE if self.norm == 1 else fused.EUCLIDEAN
+        return fused.score_triples(kind, entities, relations, heads, relation_ids, tails)
 
     def _compare(self, targets: Tensor, r: Tensor, candidates: Tensor, *, heads: bool) -> Tensor:
         # Every relation sees the candidates alike, so one call serves the whole batch.
