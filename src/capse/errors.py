@@ -5,7 +5,7 @@ CapseError                 something the user can put right; the command line pr
 ├── UnknownNameError       an entity, relation, dataset, model or metric that does not exist, with the nearest that do
 ├── SettingsError          a recipe, a --set option or an argument that makes no sense
 ├── RunError               a run folder that is missing, damaged, unfinished or of another version
-│   └── DivergenceError    a training whose loss is no number any more
+│   └── DivergenceError    a training whose loss or scores are no numbers any more
 ├── StorageError           the disk is full or a folder cannot be written
 ├── StoreError             the service's database is gone, busy, full, damaged, newer than the program or refuses it
 ├── EventError             an event that cannot be stored
@@ -50,7 +50,7 @@ class RunError(CapseError):
 
 
 class DivergenceError(RunError):
-    """A training whose loss is no number any more."""
+    """A training whose loss, weights or scores are no numbers any more."""
 
 
 class StorageError(CapseError):

@@ -168,6 +168,29 @@ def test_import_says_which_first_line_is_a_header(tmp_path, run_command):
     assert f"the first line names the columns: {path}: Source, Edge, Target" in errors
 
 
+@pytest.mark.parametrize("splits", [["facts.csv"], ["facts-train.csv", "facts-test.csv"]])
+def test_import_asks_whether_words_that_no_other_line_has_name_the_columns(splits, tmp_path, run_command):
+    paths = [tmp_path / name for name in splits]
+    for path, rows in zip(paths, (ROWS, ROWS[:2]), strict=False):
+        path.write_text("Quelle,Kante,Ziel\n" + "".join(",".join(row) + "\n" for row in rows))
+    command = ("data", "import", *paths, "--out")
+    status, output, errors = run_command(*command, tmp_path / "out")
+    assert (status, output) == (2, "")
+    assert f"error: {paths[0]}: Quelle, Kante, Ziel: are these names of columns?" in errors
+    assert not (tmp_path / "out").exists()
+    assert "10 entities, 2 relations" in run_command(*command, tmp_path / "named", "--columns", "Quelle,Kante,Ziel")[1]
+    assert "12 entities, 3 relations" in run_command(*command, tmp_path / "triple", "--columns", "1,2,3")[1]
+
+
+@pytest.mark.parametrize("first", ["e0,Kante,Ziel", "Quelle,r0,Ziel", "Quelle,Kante,e0"])
+def test_import_does_not_ask_about_a_triple_that_shares_a_label(first, tmp_path, run_command):
+    path = tmp_path / "facts.csv"
+    labels = {label for row in ROWS for label in row}
+    assert labels & set(first.split(","))
+    path.write_text(f"{first}\n" + "".join(",".join(row) + "\n" for row in ROWS))
+    assert run_command("data", "import", path, "--out", tmp_path / "out")[0] == 0
+
+
 def test_import_says_that_graph_names_and_ambiguous_local_names_are_left_out(tmp_path):
     path = tmp_path / "facts.nq"
     path.write_text(

@@ -59,6 +59,10 @@ def test_no_command_prints_them(
         json.loads(output)
 
 
+def test_what_turns_the_direction_of_text_is_escaped() -> None:
+    assert printable("a\u202eb\u2066c\u200f") == "a\\u202eb\\u2066c\u200f"
+
+
 def test_what_is_escaped_is_right_in_json_too() -> None:
     assert printable(EVIL) == SEEN
     assert json.loads(printable(json.dumps(EVIL, ensure_ascii=False))) == EVIL

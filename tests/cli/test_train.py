@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+import torch
 import yaml
 
 from capse.experiments.engine import Listener
@@ -147,6 +148,33 @@ def test_a_training_that_diverges_at_once_leaves_the_folder_free(capse, data, tm
     assert re.search(r"error: the loss became (nan|inf) in epoch 1, step \d+: lower training.learning_rate\n", errors)
     assert not (tmp_path / "run").exists()
     assert capse(*arguments, *sets(*QUICK))[0] == 0
+
+
+def test_a_model_that_has_diverged_by_its_first_validation_leaves_the_folder_free(capse, data, tmp_path, monkeypatch):
+    def overflow(self, epoch, *rest):
+        loss = step(self, epoch, *rest)
+        with torch.no_grad():
+            for weights in self.model.parameters():
+                weights.fill_(float("inf"))
+        return loss
+
+    step = GradientLearner.step
+    arguments = (
+        "--data",
+        data,
+        "--model",
+        "distmult",
+        "--out",
+        tmp_path / "run",
+        *sets(*QUICK, "training.batch_size=9999"),
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(GradientLearner, "step", overflow)
+        status, output, errors = capse(*arguments)
+    assert (status, output) == (2, "")
+    assert "diverged; lower the learning rate" in errors
+    assert not (tmp_path / "run").exists()
+    assert capse(*arguments)[0] == 0
 
 
 def test_a_training_that_diverges_later_says_what_helps(capse, data, tmp_path, monkeypatch):

@@ -135,9 +135,10 @@ def import_files(
 
     Several files whose names end in train, valid (or val, dev, validation) and test keep their splits. All other files
     are put together, freed of duplicates and split at random, so that no valid or test triple has an entity or relation
-    that training lacks. A first line such as 'head,relation,tail' or 'Source,Edge,Target' names the columns.
+    that training lacks. A first line such as 'head,relation,tail' or 'Source,Edge,Target' names the columns; one whose
+    words stand nowhere else is asked about.
     """
-    from capse.errors import SettingsError
+    from capse.errors import DataError, SettingsError
     from capse.graph.dataset import read_graph, split_files
     from capse.graph.iris import with_local_labels
     from capse.graph.splits import split_graph
@@ -159,6 +160,11 @@ def import_files(
         raise SettingsError("the files' names say their splits already", "leave out --valid and --test")
     splits = {split: [path] for split, path in given.items()} if "train" in given else {"train": files}
     graph = read_graph(out.name, splits, names or [], layout=layout)
+    if graph.doubtful:
+        raise DataError(
+            f"{graph.doubtful[0]}: are these names of columns? No other line has any of them",
+            "name them by --columns if they are, or give --columns 1,2,3 if this is a triple",
+        )
     graph, iris_stay = with_local_labels(graph) if local_names else (graph, 0)
     if "train" not in given:
         graph = split_graph(graph, 0.1 if valid is None else valid, 0.1 if test is None else test, seed, allow_unseen)

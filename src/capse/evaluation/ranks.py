@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from capse.arrays import Float64s, Int64s
-from capse.errors import CapseError
+from capse.errors import DivergenceError
 from capse.kernels.counting import count_competitors
 from capse.kernels.exact import Rescore, count_exactly
 from capse.triples import Answers, Ids
 
 
-class NonFiniteScoreError(CapseError):
+class NonFiniteScoreError(DivergenceError):
     """A model gave NaN or an infinity to a candidate, so there are no ranks; ``row`` is the query's."""
 
     def __init__(self, score: float, row: int, candidate: int, what: str = "") -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from capse.errors import DataError, SettingsError, UnknownNameError
 from capse.graph.benchmarks import dataset_names, get_dataset
@@ -34,6 +35,7 @@ _SPLIT_OF_STEM = {
     "test": "test",
 }
 _NAMES_STEMS = ("entities", "relations")
+_FEW = 10  # triples; among fewer, one may well have nothing in common with the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,7 @@ class Graph:
     skipped: int = 0  # statements of RDF files that are no triples between two IRIs
     in_named_graphs: int = 0  # statements of RDF files whose graph's name was left out
     headers: Sequence[str] = ()  # of delimited text: which first lines were read as the names of columns
+    doubtful: Sequence[str] = ()  # of delimited text: first lines read as triples that may be names of columns
 
     @classmethod
     def from_triples(
@@ -136,7 +139,8 @@ def load_graph(
     else:
         name, folder = Path(source).resolve().name, Path(source)
         if not folder.is_dir():
-            remedy = "give a name that 'capse data list' shows, or a folder with a file train.tsv"
+            wanted = "train.tsv" if train_required else "test.tsv"
+            remedy = f"give a name that 'capse data list' shows, or a folder with a file {wanted}"
             raise UnknownNameError("dataset", str(source), dataset_names(), remedy)
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     splits = split_files(path for path in files if name_parts(path)[0] in _SPLIT_OF_STEM)
@@ -215,7 +219,23 @@ def _build(
         skipped=sum(source.skipped for source in sources),
         in_named_graphs=sum(source.in_named_graphs for source in sources),
         headers=headers,
+        doubtful=[
+            f"{where}: {', '.join(str(column[0]) for column in source.table.columns)}"
+            for split, part in parts.items()
+            for (where, source), triples in zip(part, encoded[split], strict=True)
+            if source.unnamed and _is_alone(graph, triples[0])
+        ],
     )
+
+
+def _is_alone(graph: Graph, triple: npt.NDArray[np.int32]) -> bool:
+    """Whether a triple shares no label with any other of a graph, as names of columns do that are read as one."""
+    head, relation, tail = triple
+    related = [
+        rows[(rows[:, 1] == relation) | np.isin(rows[:, ::2], (head, tail)).any(axis=1)]
+        for rows in map(graph.split, SPLITS)
+    ]
+    return len(graph.train) >= _FEW and all((rows == triple).all() for rows in related)
 
 
 def _of_ids(name: str, given: Mapping[str, Any], *labels: Sequence[str] | Vocabulary) -> Graph:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from capse.errors import CapseError
+from capse.errors import DivergenceError
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Gradients(NamedTuple):
 
 def require_finite(name: str, tensor: Tensor) -> None:
     if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):  # NaN is its own minimum and maximum
-        raise CapseError(
+        raise DivergenceError(
             f"the model has NaN or infinity in its {name}",
             "its training diverged; lower the learning rate and train it again",
         )

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from capse.errors import CapseError, EventConflictError, RunError, StorageError, StoreError, UnknownNameError
-from capse.evaluation.ranks import NonFiniteScoreError
 
 KINDS = {  # the last part of a problem's type: its status and title
     "malformed-json": (400, "The body is not JSON"),
@@ -168,7 +167,7 @@ def problem_of(error: CapseError) -> Problem:
     if isinstance(error, (StorageError, StoreError)):
         reason = _REASONS.get(error.kind if isinstance(error, StoreError) else "full", "cannot be used")
         return Problem("unavailable", f"the database {reason}", "try again later", {"Retry-After": "5"})
-    if isinstance(error, (RunError, NonFiniteScoreError)):
+    if isinstance(error, RunError):
         return Problem("unavailable", "the model cannot answer this", "tell whoever runs this service")
     return Problem("invalid", error.message, error.remedy)
 

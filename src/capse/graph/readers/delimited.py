@@ -46,7 +46,9 @@ class Delimited(GraphFormat):
     ``columns`` says where head, relation and tail stand: their numbers, from 1, or their names in the header.
     """
 
-    remedy = "write head, relation and tail between tabs (.tsv, .txt) or commas (.csv), or name the --delimiter"
+    remedy = (
+        "write head, relation and tail between tabs (.tsv, .txt) or commas (.csv), or name --delimiter or --columns"
+    )
 
     delimiter: str = "\t"
     columns: tuple[str, ...] | None = None
@@ -81,7 +83,8 @@ class Delimited(GraphFormat):
         header, _ = self._layout(path)
         plain = (self.columns, self.encoding, self.trim, self.comment) != (None, None, False, None)
         table = None if plain or not self.delimiter.isascii() else fast_table(path, self.delimiter)
-        return Source(table_of(path, self._rows(path), self.remedy) if table is None else table, header=header)
+        table = table_of(path, self._rows(path), self.remedy) if table is None else table
+        return Source(table, header=header, unnamed=not header and self.columns is None)
 
     def _rows(self, path: Path) -> Iterator[Row]:
         header, order = self._layout(path)

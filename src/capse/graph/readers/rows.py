@@ -45,6 +45,7 @@ class Source:
     names: Mapping[str, str] = field(default_factory=dict)  # those that the file gives to labels
     skipped: int = 0  # statements that are no triples
     header: Sequence[str] = ()
+    unnamed: bool = False  # whether nobody has said of delimited text that its first line is a triple
     iris: bool = False  # whether its labels are IRIs
     in_named_graphs: int = 0  # statements whose graph's name was left out
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capse.arrays import Bools, Float64s, Int64s
-from capse.errors import RunError
+from capse.errors import DivergenceError
 
 DEPTH = 10  # of NDCG
 DISCOUNTS = 1 / np.log2(np.arange(2.0, DEPTH + 2))  # (10,) what a relevant document is worth at each position
@@ -98,7 +98,7 @@ def _tie_groups(scores: Float64s, relevant: Bools, lengths: Int64s, method: str)
     lists = np.repeat(np.arange(len(lengths)), lengths)
     if not np.isfinite(scores).all():
         row = int(np.isfinite(scores).argmin())
-        raise RunError(
+        raise DivergenceError(
             f"{method} scores a document of list {lists[row]} as {scores[row]}, so the list has no order",
             "its training diverged or its vectors are not finite; train it again with a lower learning rate",
         )
