@@ -24,7 +24,7 @@ from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.link_prediction.ranking import rank_split
 
 HELD, DEV = 600, 100
-SEEDS = (0,)
+SEEDS = (0, 1, 2)
 
 
 @dataclass(frozen=True)
