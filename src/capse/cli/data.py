@@ -11,6 +11,7 @@ from capse.cli.formats import formats
 from capse.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
+    from capse.graph.dataset import Graph
     from capse.graph.patterns import RelationPattern
     from capse.graph.statistics import Statistics
 
@@ -124,6 +125,10 @@ def import_files(
     columns: Annotated[
         str | None, typer.Option(metavar="H,R,T", help="The columns of head, relation, tail: numbers, or header names.")
     ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column of weights, by name or number; 'none' if none is."),
+    ] = None,
     encoding: Annotated[str | None, typer.Option(help="Of the text, e.g. windows-1252; UTF-8 if not given.")] = None,
     trim: Annotated[bool, typer.Option("--trim", help="Leave out spaces around fields.")] = False,
     comment: Annotated[str | None, typer.Option(metavar="MARK", help="Leave out lines that begin so, e.g. #.")] = None,
@@ -132,6 +137,8 @@ def import_files(
     ] = False,
 ) -> None:
     """Turn files of triples into one folder that every command reads.
+
+    A column 'weight' or 'confidence' says how much each triple counts in training: a number from 0 up.
 
     Several files whose names end in train, valid (or val, dev, validation) and test keep their splits. All other files
     are put together, freed of duplicates and split at random, so that no valid or test triple has an entity or relation
@@ -149,6 +156,7 @@ def import_files(
     layout = {
         "delimiter": {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter),
         "columns": tuple(name.strip() for name in columns.split(",")) if columns else None,
+        "weight": weight,
         "encoding": encoding,
         "trim": trim or None,
         "comment": comment,
@@ -168,8 +176,8 @@ def import_files(
     graph, iris_stay = with_local_labels(graph) if local_names else (graph, 0)
     if "train" not in given:
         graph = split_graph(graph, 0.1 if valid is None else valid, 0.1 if test is None else test, seed, allow_unseen)
-    for header in graph.headers:
-        echo(f"the first line names the columns: {header}", err=True)
+    for note in _read_notes(graph):
+        echo(note, err=True)
     echo(f"writing {out}", err=True)
     save_graph(graph, out)
     sizes = " / ".join(f"{len(graph.split(split)):,}" for split in ("train", "valid", "test"))
@@ -212,6 +220,19 @@ def negatives(
     echo(f"{out}: {len(rows):,} false triples, for {len(triples):,} of {split}")
 
 
+def _read_notes(graph: Graph) -> list[str]:
+    """What reading files took their columns to be."""
+    from capse.graph.statistics import weight_spread
+
+    headers = [f"the first line names the columns: {header}" for header in graph.headers]
+    weights = [f"weights of {split} triples: {_spread(found)}" for split, found in weight_spread(graph).items()]
+    return headers + weights
+
+
+def _spread(found: dict[str, float]) -> str:
+    return f"from {found['least']:g} to {found['most']:g}, {found['mean']:.3g} on average"
+
+
 def _against_published(s: Statistics) -> dict[str, Any]:
     """Where the sizes of a dataset that has a name differ from those published; nothing for other graphs."""
     from capse.graph.benchmarks import BENCHMARKS
@@ -249,6 +270,7 @@ def _as_text(s: Statistics) -> str:
         *(f"triples in both {pair.replace('-', ' and ')}: {count:,}" for pair, count in s.shared.items()),
         f"test triples whose entities a training triple joins the other way round: {s.test_reversed_in_train:,}",
     ]
+    lines += [f"weights of {split} triples: {_spread(found)}" for split, found in s.weights.items()]
     symmetric = [first for first, second in s.mirrored_relations if first == second]
     inverse = [f"{first} and {second}" for first, second in s.mirrored_relations if first != second]
     for heading, found in (("nearly symmetric relations", symmetric), ("nearly inverse relations", inverse)):

@@ -95,6 +95,9 @@ def _show_others(result: LinkPredictionResult) -> None:
     against, macro = result.adjusted["both"]["realistic"], result.macro["both"]["realistic"]
     echo(f"against chance: adjusted mean rank index {against['amri']:.4f}, adjusted MRR {against['adjusted_mrr']:.4f}")
     echo(f"every relation counting the same: MRR {macro['mrr']:.4f}, Hits@10 {100 * macro['hits@10']:.1f} %")
+    if result.weighted:
+        weighted = result.weighted["both"]["realistic"]
+        echo(f"triples counting as they weigh: MRR {weighted['mrr']:.4f}, Hits@10 {100 * weighted['hits@10']:.1f} %")
     if result.restricted:
         among, size = result.restricted["among"], result.restricted["mean_candidates"]
         title = f"among candidates only ({among}; {size:,.1f} on average): not to be compared with ranks among all"

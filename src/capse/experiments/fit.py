@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from capse.errors import SettingsError
 from capse.experiments import automatic, engine
 from capse.experiments.adversaries import build_generator
 from capse.experiments.engine import Listener, RunEngine
@@ -136,8 +137,11 @@ def _learner(network: TripleModel, graph: Graph, recipe: Recipe) -> Learner:
     objective: Objective
     generator = build_generator(recipe, graph, network)
     if generator is None:
-        objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer)
+        weights = graph.weights.get("train")
+        objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer, weights)
         return GradientLearner(objective, recipe.training, recipe.optimizer)
+    if "train" in graph.weights:
+        raise SettingsError("training triples have weights, which an adversary does not know", "train without one")
     objective = build_adversarial(
         network, generator, graph.train, recipe.adversary, recipe.loss, recipe.negatives, recipe.regularizer
     )

@@ -15,3 +15,5 @@ def identity(graph: Graph) -> Iterator[bytes]:
         yield "\n".join(vocabulary.labels).encode()
     for split in (graph.train, graph.valid):
         yield np.ascontiguousarray(split).tobytes()
+    if "train" in graph.weights:
+        yield graph.weights["train"].tobytes()

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from capse.arrays import Float32s
 from capse.errors import DataError, SettingsError, UnknownNameError
 from capse.graph.benchmarks import dataset_names, get_dataset
-from capse.graph.encoding import IntTriples, distinct, encode, labels_of
+from capse.graph.encoding import IntTriples, distinct, encode, labels_of, weights_of
 from capse.graph.iris import local_name
 from capse.graph.names import read_names
 from capse.graph.readers import READERS, read_triples
 from capse.graph.readers.files import name_parts
 from capse.graph.readers.memory import read_ids, read_objects
 from capse.graph.readers.rows import COLUMNS, Source
+from capse.graph.readers.weights import checked_weights
 from capse.graph.splits import split_graph
 from capse.graph.vocabulary import Vocabulary
 from capse.triples import TripleIndex
@@ -64,6 +66,7 @@ class Graph:
     in_named_graphs: int = 0  # statements of RDF files whose graph's name was left out
     headers: Sequence[str] = ()  # of delimited text: which first lines were read as the names of columns
     doubtful: Sequence[str] = ()  # of delimited text: first lines read as triples that may be names of columns
+    weights: Mapping[str, Float32s] = field(default_factory=dict)  # of a split's triples; all 1 where it has none
 
     @classmethod
     def from_triples(
@@ -75,6 +78,7 @@ class Graph:
         *,
         entities: Sequence[str] | Vocabulary | None = None,
         relations: Sequence[str] | Vocabulary | None = None,
+        weights: Any = None,
         seed: int = 0,
         allow_unseen: bool = False,
     ) -> Graph:
@@ -82,7 +86,8 @@ class Graph:
 
         ``valid`` and ``test`` are triples too, or the shares of ``train`` to hold out with ``seed``, as in
         `split_graph`. Triples hold labels (a number is a label, too); with the labels of ``entities`` and
-        ``relations`` they hold ids, which are places in those two lists.
+        ``relations`` they hold ids, which are places in those two lists. ``weights`` are numbers, one for each training
+        triple; a data frame or table may have a column 'weight' or 'confidence' instead.
 
         >>> ids = np.array([[0, 0, 1], [1, 0, 2]])
         >>> graph = Graph.from_triples(ids, entities=["paris", "france", "europe"], relations=["in"])
@@ -90,14 +95,18 @@ class Graph:
         [['france', 'europe'], ['paris', 'france']]
         """
         if isinstance(valid, float) or isinstance(test, float):
-            whole = cls.from_triples(train, name=name, entities=entities, relations=relations)
+            whole = cls.from_triples(train, name=name, entities=entities, relations=relations, weights=weights)
             return split_graph(whole, _share(valid), _share(test), seed, allow_unseen)
         given = {"train": train, "valid": valid, "test": test}
         if entities is not None and relations is not None:
-            return _of_ids(name, given, entities, relations)
+            return _of_ids(name, given, entities, relations, weights=weights)
         if entities is not None or relations is not None:
             raise SettingsError("the labels of entities or of relations are missing", "give both, or neither")
-        parts = {split: [(split, read_objects(split, triples, split == "train"))] for split, triples in given.items()}
+        sources = {split: read_objects(split, triples, split == "train") for split, triples in given.items()}
+        if weights is not None:
+            checked = checked_weights("train", weights, sources["train"].table.num_rows)
+            sources["train"] = replace(sources["train"], weights=checked)
+        parts = {split: [(split, source)] for split, source in sources.items()}
         return _build(name, parts, names={"entity": {}, "relation": {}})
 
     def split(self, name: str) -> IntTriples:
@@ -210,7 +219,8 @@ def _build(
         split: [encode(where, source.table, entities, relations) for where, source in parts.get(split, [])]
         for split in SPLITS
     }
-    graph = _of_splits(name, entities, relations, encoded)
+    weighted = {split: _weights([source for _, source in part]) for split, part in parts.items()}
+    graph = _of_splits(name, entities, relations, encoded, weighted)
     left_out = {split: sum(source.repeated for _, source in parts.get(split, [])) for split in SPLITS}
     headers = [f"{where}: {', '.join(s.header)}" for part in parts.values() for where, s in part if s.header]
     return replace(
@@ -238,23 +248,43 @@ def _is_alone(graph: Graph, triple: npt.NDArray[np.int32]) -> bool:
     return len(graph.train) >= _FEW and all((rows == triple).all() for rows in related)
 
 
-def _of_ids(name: str, given: Mapping[str, Any], *labels: Sequence[str] | Vocabulary) -> Graph:
+def _weights(sources: Sequence[Source]) -> Float32s | None:
+    """The weights of a split's rows, 1 where a file has none; None where no file has any."""
+    if all(source.weights is None for source in sources):
+        return None
+    every = (np.ones(len(s.table), np.float32) if s.weights is None else s.weights for s in sources)
+    return np.concatenate([*every])
+
+
+def _of_ids(name: str, given: Mapping[str, Any], *labels: Sequence[str] | Vocabulary, weights: Any = None) -> Graph:
     (entities, entity_ids), (relations, relation_ids) = map(Vocabulary.in_order, labels, ("entity", "relation"))
     encoded = {}
     for split, triples in given.items():
         heads, relation, tails = read_ids(split, triples, len(entities), len(relations)).T
         encoded[split] = [np.stack([entity_ids[heads], relation_ids[relation], entity_ids[tails]], axis=1)]
-    return _of_splits(name, entities, relations, encoded)
+    weighted = {} if weights is None else {"train": checked_weights("train", weights, len(encoded["train"][0]))}
+    return _of_splits(name, entities, relations, encoded, weighted)
 
 
 def _of_splits(
-    name: str, entities: Vocabulary, relations: Vocabulary, encoded: Mapping[str, Sequence[IntTriples]]
+    name: str,
+    entities: Vocabulary,
+    relations: Vocabulary,
+    encoded: Mapping[str, Sequence[IntTriples]],
+    weighted: Mapping[str, Float32s | None],
 ) -> Graph:
     joined = {split: np.concatenate([np.empty((0, 3), np.int32), *encoded.get(split, [])]) for split in SPLITS}
     train, valid, test = (distinct(joined[split], len(entities), len(relations)) for split in SPLITS)
     kept = zip(SPLITS, (train, valid, test), strict=True)
     repeated = {split: len(joined[split]) - len(triples) for split, triples in kept}
-    return Graph(name, entities, relations, train, valid, test, repeated)
+    graph = Graph(name, entities, relations, train, valid, test, repeated)
+    index = TripleIndex(train[:0], len(entities), len(relations))
+    weights = {
+        split: weights_of(graph.split(split), joined[split], given, index)
+        for split, given in weighted.items()
+        if given is not None
+    }
+    return replace(graph, weights=weights)
 
 
 def _share(part: Any) -> float:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from capse.arrays import Float32s
 from capse.errors import DataError
 from capse.graph.vocabulary import Vocabulary
 from capse.triples import HEAD, RELATION, TAIL, TripleIndex
@@ -23,6 +24,14 @@ def distinct(triples: IntTriples, entities: int, relations: int) -> IntTriples:
     pairs, tails = np.divmod(keys, entities)
     heads, relation_ids = np.divmod(pairs, relations)
     return np.stack([heads, relation_ids, tails], axis=1).astype(np.int32)
+
+
+def weights_of(triples: IntTriples, given: IntTriples, weights: Float32s, index: TripleIndex) -> Float32s:
+    """The weights of distinct sorted triples, those of rows that say one of them again being the largest."""
+    places = np.searchsorted(index.key(*triples.T), index.key(*given.T))
+    largest = np.zeros(len(triples), np.float32)
+    np.maximum.at(largest, places, weights)
+    return largest
 
 
 def labels_of(tables: Iterable[pa.Table], *columns: str) -> set[str]:

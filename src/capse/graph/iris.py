@@ -49,8 +49,21 @@ def with_local_labels(graph: Graph) -> tuple[Graph, int]:
         return distinct(moved, len(entities), len(relations))
 
     train, valid, test = map(renumbered, (graph.train, graph.valid, graph.test))
-    relabelled = replace(graph, entities=entities, relations=relations, train=train, valid=valid, test=test)
+    weights = {
+        split: values[_order(graph.split(split), entity_ids, relation_ids)] for split, values in graph.weights.items()
+    }
+    relabelled = replace(
+        graph, entities=entities, relations=relations, train=train, valid=valid, test=test, weights=weights
+    )
     return relabelled, entities_stay + relations_stay
+
+
+def _order(
+    triples: IntTriples, entity_ids: npt.NDArray[np.int32], relation_ids: npt.NDArray[np.int32]
+) -> npt.NDArray[np.int64]:
+    """Where each triple comes from, once renumbered and sorted."""
+    heads, relations, tails = triples.T
+    return np.lexsort((entity_ids[tails], relation_ids[relations], entity_ids[heads]))
 
 
 def _relabelled(vocabulary: Vocabulary) -> tuple[Vocabulary, npt.NDArray[np.int32], int]:

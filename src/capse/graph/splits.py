@@ -43,11 +43,18 @@ def split_graph(graph: Graph, valid: float, test: float, seed: int = 0, allow_un
     else:
         held_out = hold_out(triples[order], wanted, len(graph.entities), len(graph.relations))
     held_out = random.permutation(held_out)
+    rows = {
+        "train": np.sort(np.delete(order, held_out)),
+        "valid": np.sort(order[held_out[:wanted_valid]]),
+        "test": np.sort(order[held_out[wanted_valid:]]),
+    }
+    weights = graph.weights.get("train")
     return replace(
         graph,
-        train=triples[np.sort(np.delete(order, held_out))],
-        valid=triples[np.sort(order[held_out[:wanted_valid]])],
-        test=triples[np.sort(order[held_out[wanted_valid:]])],
+        train=triples[rows["train"]],
+        valid=triples[rows["valid"]],
+        test=triples[rows["test"]],
+        weights={} if weights is None else {split: weights[places] for split, places in rows.items()},
     )
 
 

@@ -34,6 +34,7 @@ class Statistics:
     unseen_relation: dict[str, int]  # triples with a relation that no training triple has, by split
     test_reversed_in_train: int  # test triples whose tail and head some training triple joins the other way round
     mirrored_relations: list[tuple[str, str]]  # (r, s): s nearly the inverse of r in train; (r, r): r nearly symmetric
+    weights: dict[str, dict[str, float]]  # least, most and mean of a split's weights, where its triples have any
     patterns: Patterns  # what relations say about each other, and how much of the test set that gives away
 
 
@@ -60,8 +61,18 @@ def describe(graph: Graph) -> Statistics:
         unseen_relation={split: int((~seen_relations[t[:, RELATION]]).sum()) for split, t in held_out.items()},
         test_reversed_in_train=_reversed_in_train(graph),
         mirrored_relations=mirrored_relations(graph),
+        weights=weight_spread(graph),
         patterns=relation_patterns(graph),
     )
+
+
+def weight_spread(graph: Graph) -> dict[str, dict[str, float]]:
+    """The least, the largest and the mean weight of each split that has weights."""
+    return {
+        split: {"least": float(w.min()), "most": float(w.max()), "mean": float(w.mean())}
+        for split, w in graph.weights.items()
+        if len(w)
+    }
 
 
 def relation_categories(graph: Graph) -> list[str]:

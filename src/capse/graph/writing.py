@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from capse.arrays import Float32s
 from capse.graph.dataset import SPLITS, Graph
 from capse.graph.encoding import IntTriples
 from capse.graph.names import write_names
@@ -24,7 +25,7 @@ def save_graph(graph: Graph, folder: Path) -> None:
     with atomic_folder(folder) as temporary:
         for split in SPLITS:
             if len(graph.split(split)):
-                _write_triples(temporary / f"{split}.parquet", graph, graph.split(split))
+                _write_triples(temporary / f"{split}.parquet", graph, graph.split(split), graph.weights.get(split))
         for stem, vocabulary in (("entities", graph.entities), ("relations", graph.relations)):
             if vocabulary.names is not None:
                 pairs = zip(vocabulary.labels, vocabulary.names, strict=True)
@@ -32,11 +33,13 @@ def save_graph(graph: Graph, folder: Path) -> None:
                 write_names(temporary / f"{stem}.tsv.gz", vocabulary.kind, named)
 
 
-def _write_triples(path: Path, graph: Graph, triples: IntTriples) -> None:
+def _write_triples(path: Path, graph: Graph, triples: IntTriples, weights: Float32s | None) -> None:
     labels = [
         pa.array(vocabulary.labels, pa.string()) for vocabulary in (graph.entities, graph.relations, graph.entities)
     ]
     schema = pa.schema([(column, pa.string()) for column in COLUMNS])
+    if weights is not None:
+        schema = schema.append(pa.field("weight", pa.float32()))
     # A dictionary as large as the vocabulary: beyond the default limit of 1 MiB Parquet would store plain text.
     with pq.ParquetWriter(path, schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
         for start in range(0, len(triples), _ROW_GROUP):
@@ -44,6 +47,8 @@ def _write_triples(path: Path, graph: Graph, triples: IntTriples) -> None:
             columns = [
                 label.take(pa.array(np.ascontiguousarray(ids))) for label, ids in zip(labels, rows.T, strict=True)
             ]
+            if weights is not None:
+                columns.append(pa.array(weights[start : start + _ROW_GROUP]))
             writer.write_table(pa.table(columns, schema=schema))
 
 

@@ -23,6 +23,7 @@ from torch.nn import functional as F
 from capse.errors import SettingsError
 from capse.registry import Registry
 from capse.runs.settings import Section, check_choices
+from capse.training.triple_weights import of_terms
 
 LOSSES: Registry[type[LossFunction]] = Registry(
     "loss",
@@ -74,6 +75,12 @@ class Answered(NamedTuple):
     rows: Tensor  # (n,) the question that each belongs to
     entities: Tensor  # (n,)
     counts: Tensor  # (B,) how many each question has
+    weights: Tensor | None = None  # (n,) of answers, where training triples have weights
+
+    def total_weights(self) -> Tensor:
+        """The sum of its answers' weights for each question, (B,)."""
+        assert self.weights is not None
+        return self.weights.new_zeros(len(self.counts)).index_add(0, self.rows, self.weights)
 
 
 class LossFunction:
@@ -84,8 +91,10 @@ class LossFunction:
     def __init__(self, settings: Loss) -> None:
         self.settings: Any = settings
 
-    def reduce(self, terms: Tensor) -> Tensor:
-        return terms.sum() if self.settings.reduction == "sum" else terms.mean()
+    def reduce(self, terms: Tensor, weights: Tensor | None = None) -> Tensor:
+        """One number of terms, each times the weight of its true triple where those (B,) are given."""
+        weighted = terms if weights is None else terms * of_terms(weights, terms)
+        return weighted.sum() if self.settings.reduction == "sum" else weighted.mean()
 
 
 @runtime_checkable
@@ -143,26 +152,45 @@ class Softmax(LossFunction):
 
 
 class BinaryCrossEntropy(LossFunction):
-    """Averaged over the entities of a question; the target is y (1 − s) + s/E."""
+    """Averaged over the entities of a question; the target is y (1 − s) + s/E.
+
+    With weights an answer's term counts so much, and that of an entity that is no answer as much as answers do on
+    average.
+    """
 
     def of_answers(self, scores: Tensor, answered: Answered) -> Tensor:
         target = torch.zeros_like(scores)
         target[answered.rows, answered.entities] = 1
         if s := self.settings.smoothing:
             target = target * (1 - s) + s / target.shape[1]
-        return F.binary_cross_entropy_with_logits(scores, target, reduction="none").mean(1)
+        terms = F.binary_cross_entropy_with_logits(scores, target, reduction="none")
+        if answered.weights is None:
+            return terms.mean(1)
+        weights = (answered.total_weights() / answered.counts).unsqueeze(1).expand_as(terms).clone()
+        weights[answered.rows, answered.entities] = answered.weights
+        return (terms * weights).mean(1)
 
 
 class KullbackLeibler(LossFunction):
     """−Σ_e y_e log softmax(f)_e, y being (1 − s)/n on a question's n answers, plus s/E on all entities.
 
-    It is the divergence KL(y ‖ softmax(f)) plus what y alone decides.
+    It is the divergence KL(y ‖ softmax(f)) plus what y alone decides. With weights w the n answers share 1 − s by
+    their weights, and the question counts as much as its answers do on average.
     """
 
     def of_answers(self, scores: Tensor, answered: Answered) -> Tensor:
         kept = torch.promote_types(scores.dtype, torch.float32)  # bfloat16 is too coarse to add answers up in
         chances = F.log_softmax(scores, dim=1, dtype=kept)
-        of_answers = torch.zeros_like(chances[:, 0]).index_add(0, answered.rows, chances[answered[:2]])
+        each = chances[answered[:2]]
+        if answered.weights is not None:
+            each = each * answered.weights
+        of_answers = torch.zeros_like(chances[:, 0]).index_add(0, answered.rows, each)
         of_answers = of_answers / answered.counts
         s = self.settings.smoothing
-        return -((1 - s) * of_answers + s * chances.mean(1) if s else of_answers)
+        if not s:
+            return -of_answers
+        everywhere: Tensor = chances.mean(1)
+        if answered.weights is not None:
+            everywhere = everywhere * answered.total_weights() / answered.counts
+        spread: Tensor = (1 - s) * of_answers + s * everywhere
+        return -spread

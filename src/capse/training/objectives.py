@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from capse.arrays import Float32s
 from capse.errors import SettingsError
 from capse.models import Model, TripleModel
 from capse.training.batches import Examples
 from capse.training.losses import Answered, AnswersLoss, EntityLoss, Loss, SampledLoss, build_loss, names_of
 from capse.training.negatives import Corruptor, Negatives, head_chances
 from capse.training.regularizers import Regularizer, penalty
+from capse.training.triple_weights import TripleWeights
 from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
 
 
@@ -40,11 +42,27 @@ def build_objective(
     loss: Loss,
     negatives: Negatives,
     regularizer: Regularizer,
+    weights: Float32s | None = None,
 ) -> Objective:
-    """The objective that the settings describe, over training triples (n, 3)."""
+    """The objective that the settings describe, over training triples (n, 3), which may have weights (n,)."""
     relations = model.relation_count
     if model.reciprocal:
         triples, relations = with_inverses(triples, relations), 2 * relations
+        weights = None if weights is None else np.tile(weights, 2)
+    objective = _unweighted(model, triples, relations, loss, negatives, regularizer)
+    if weights is not None:
+        objective.weights = TripleWeights(triples, weights, len(model.entities), relations, model.device)
+    return objective
+
+
+def _unweighted(
+    model: TripleModel,
+    triples: Triples,
+    relations: int,
+    loss: Loss,
+    negatives: Negatives,
+    regularizer: Regularizer,
+) -> TripleObjective:
     index = TripleIndex(triples, len(model.entities), relations)
     if negatives.sampler == "all":
         function = build_loss(loss)
@@ -88,11 +106,16 @@ class TripleObjective(Objective):
         self.loss = loss
         self.function: Any = build_loss(loss)
         self.regularizer = regularizer
+        self.weights: TripleWeights | None = None
         self.examples: Tensor = torch.from_numpy(np.ascontiguousarray(examples)).long().to(model.device)
 
     def total(self, loss: Tensor, triples: Tensor) -> Tensor:
         """The loss of true triples with their relations' and penalties."""
         return self._penalised(loss + self._relation_loss(triples) if self.loss.relation_weight else loss, triples)
+
+    def _weights(self, triples: Tensor) -> Tensor | None:
+        """The weights (B,) of true triples (B, 3), where there are any."""
+        return None if self.weights is None else self.weights.of(triples)
 
     def _penalised(self, loss: Tensor, triples: Tensor) -> Tensor:
         extra = penalty(self.regularizer, self.model, triples)
@@ -103,7 +126,7 @@ class TripleObjective(Objective):
         heads, relations, tails = triples.unbind(1)
         scores = self.model.score_relations(heads, tails, inverses=True)
         terms = F.cross_entropy(scores, relations, reduction="none")
-        total: Tensor = self.function.reduce(terms)
+        total: Tensor = self.function.reduce(terms, self._weights(triples))
         return self.loss.relation_weight * total
 
 
@@ -134,10 +157,10 @@ class CorruptionObjective(TripleObjective):
 
     def loss_of(self, scores: Tensor, batch: Tensor) -> Tensor:
         """The loss of scores (B, 1 + count), the true triple's first."""
-        return self.total(self._against(scores[:, 0], scores[:, 1:]), batch)
+        return self.total(self._against(scores[:, 0], scores[:, 1:], self._weights(batch)), batch)
 
-    def _against(self, positive: Tensor, negative: Tensor) -> Tensor:
-        loss: Tensor = self.function.reduce(self.function.of_sampled(positive, negative))
+    def _against(self, positive: Tensor, negative: Tensor, weights: Tensor | None) -> Tensor:
+        loss: Tensor = self.function.reduce(self.function.of_sampled(positive, negative), weights)
         return loss
 
     @property
@@ -181,11 +204,12 @@ class SharedObjective(CorruptionObjective):
         positive = self.model.score_triples(heads, relations, tails)
         wrong_tails = self.model.score_tails(heads, relations, drawn)  # (B, count)
         known = self.corruptor.known_tails(heads, relations, drawn)
-        loss = self._against(positive, wrong_tails.masked_fill(known, -torch.inf))
+        weights = self._weights(batch)
+        loss = self._against(positive, wrong_tails.masked_fill(known, -torch.inf), weights)
         if not self.model.reciprocal:
             wrong_heads = self.model.score_heads(relations, tails, drawn)
             known = self.corruptor.known_heads(relations, tails, drawn)
-            loss = (loss + self._against(positive, wrong_heads.masked_fill(known, -torch.inf))) / 2
+            loss = (loss + self._against(positive, wrong_heads.masked_fill(known, -torch.inf), weights)) / 2
         return self.total(loss, batch)
 
 
@@ -194,13 +218,14 @@ class AllEntitiesObjective(TripleObjective):
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         heads, relations, tails = batch.unbind(1)
-        loss = self._among(self.model.score_tails(heads, relations), tails)
+        weights = self._weights(batch)
+        loss = self._among(self.model.score_tails(heads, relations), tails, weights)
         if not self.model.reciprocal:
-            loss = (loss + self._among(self.model.score_heads(relations, tails), heads)) / 2
+            loss = (loss + self._among(self.model.score_heads(relations, tails), heads, weights)) / 2
         return self.total(loss, batch)
 
-    def _among(self, scores: Tensor, answers: Tensor) -> Tensor:
-        loss: Tensor = self.function.reduce(self.function.of_entities(scores, answers))
+    def _among(self, scores: Tensor, answers: Tensor, weights: Tensor | None) -> Tensor:
+        loss: Tensor = self.function.reduce(self.function.of_entities(scores, answers), weights)
         return loss
 
 
@@ -244,6 +269,8 @@ class AnswersObjective(TripleObjective):
         if len(ask_heads):
             parts.append(self.model.score_heads(ask_heads[:, 1], ask_heads[:, 0]))
         answered = self._answered(numbers, total)
+        if self.weights is not None:
+            answered = answered._replace(weights=self.weights.of(self._triples(questions, answered)))
         loss = self.function.reduce(self.function.of_answers(torch.cat(parts), answered))
         if self.loss.relation_weight:
             loss = loss + self._relation_loss(self._triples(questions, answered))

@@ -50,6 +50,7 @@ class _MarginStep:
     def is_fit(objective: CorruptionObjective) -> bool:
         scorer = objective.model.scorer
         plain = objective.loss.name == "margin" and not any(objective.regularizer.strengths.values())
+        plain = plain and objective.weights is None
         known = type(scorer) is TransEScorer and scorer.norm == 1 and scorer.bounded == "entities"
         return plain and known
 

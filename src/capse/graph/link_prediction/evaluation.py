@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capse.arrays import Float64s
+from capse.arrays import Float32s, Float64s
 from capse.errors import DataError, SettingsError
 from capse.evaluation.adjusted import adjusted, macro_average
 from capse.evaluation.breakdowns import break_down, summarize_sides
@@ -49,6 +49,7 @@ class LinkPredictionResult:
     adjusted: dict[str, Summary]  # both, head, tail -> policy -> amri, adjusted_mrr: 0 is chance
     macro: dict[str, Summary]  # both, head, tail -> policy -> metric, every relation counting the same
     restricted: dict[str, Any]  # ranks among chosen candidates, where asked for: their name, metrics, adjusted
+    weighted: dict[str, Summary]  # both, head, tail -> policy -> metric, triples counting as they weigh; {} without
     heads: Ranks = field(repr=False)  # where the true head of each triple stands, in the split's order
     tails: Ranks = field(repr=False)
     relations: Ranks | None = field(default=None, repr=False)  # where its relation stands among all relations
@@ -135,10 +136,19 @@ def evaluate(
         adjusted=_adjusted(heads, tails) if breakdowns else {},
         macro=macro_average(by_relation, ("both", "head", "tail")) if breakdowns else {},
         restricted=restricted,
+        weighted=_weighted(graph.weights.get(split), sides),
         heads=heads,
         tails=tails,
         relations=of_relation,
     )
+
+
+def _weighted(weights: Float32s | None, sides: dict[str, Float64s]) -> dict[str, Summary]:
+    """The metrics of each side, every triple counting as much as it weighs."""
+    if weights is None or not weights.any():
+        return {}
+    shares = weights.astype(np.float64)
+    return {side: named(np.average(values, axis=0, weights=shares)) for side, values in sides.items()}
 
 
 def _adjusted(heads: Ranks, tails: Ranks) -> dict[str, Summary]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -250,4 +251,4 @@ def load_run_graph(run: RunFolder) -> Graph:
     vocabularies = tuple(Vocabulary.load(run.vocabulary / f"{kind}.parquet") for kind in ("entities", "relations"))
     graph = load_graph(run.graph, (vocabularies[0], vocabularies[1]))
     name = run.read_recipe().get("data") or graph.name
-    return Graph(str(name), graph.entities, graph.relations, graph.train, graph.valid, graph.test)
+    return replace(graph, name=str(name), repeated={}, headers=())

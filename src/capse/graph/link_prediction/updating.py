@@ -18,7 +18,7 @@ import torch
 from capse.arrays import Int64s
 from capse.errors import DataError, RunError, UnknownNameError
 from capse.graph.dataset import Graph
-from capse.graph.encoding import distinct
+from capse.graph.encoding import distinct, weights_of
 from capse.graph.fold_in import FoldIn, fold_in
 from capse.graph.readers import format_of
 from capse.graph.readers.memory import labelled_rows
@@ -26,7 +26,7 @@ from capse.graph.readers.rows import checked_labels
 from capse.graph.vocabulary import Vocabulary
 from capse.models import TripleModel, build_model
 from capse.models.rules import RuleModel
-from capse.triples import HEAD, TAIL, Triples
+from capse.triples import HEAD, TAIL, TripleIndex, Triples
 
 if TYPE_CHECKING:
     from capse.graph.link_prediction.predictor import LinkPredictor
@@ -115,8 +115,16 @@ def _grown(graph: Graph, entities: Vocabulary, place: Int64s, facts: Int64s) -> 
         rows[:, [HEAD, TAIL]] = place[rows[:, [HEAD, TAIL]]]
         return distinct(rows.astype(np.int32), len(entities), len(graph.relations))
 
-    train = moved(np.concatenate([graph.train.astype(np.int64), facts]))
-    return Graph(graph.name, entities, graph.relations, train, moved(graph.valid), moved(graph.test))
+    every = {"valid": graph.valid, "test": graph.test, "train": np.concatenate([graph.train.astype(np.int64), facts])}
+    splits = {split: moved(triples) for split, triples in every.items()}
+    index = TripleIndex(graph.train[:0], len(entities), len(graph.relations))
+    weights = {}
+    for split, given in graph.weights.items():
+        added = np.ones(len(every[split]) - len(given), np.float32)  # a new fact weighs 1
+        rows = every[split].astype(np.int64)
+        rows[:, [HEAD, TAIL]] = place[rows[:, [HEAD, TAIL]]]
+        weights[split] = weights_of(splits[split], rows.astype(np.int32), np.concatenate([given, added]), index)
+    return Graph(graph.name, entities, graph.relations, **splits, weights=weights)
 
 
 def _larger(model: TripleModel, table: torch.Tensor, graph: Graph) -> TripleModel:

@@ -51,9 +51,12 @@ def read_triples(path: Path, layout: Mapping[str, Any] | None = None) -> Source:
 
 
 def _text_of(path: Path, layout: Mapping[str, Any]) -> GraphFormat:
+    from capse.graph.readers.columnar import JsonLines, Parquet
     from capse.graph.readers.delimited import TSV, Delimited
 
     usual = READERS.get(name_parts(path)[1], TSV)
+    if set(layout) == {"weight"} and isinstance(usual, Parquet | JsonLines):
+        return replace(usual, **layout)
     if not isinstance(usual, Delimited):
         raise SettingsError(f"{path} is not delimited text", f"leave out {', '.join(layout)} for it")
     return replace(usual, **layout)

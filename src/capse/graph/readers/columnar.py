@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ from capse.errors import DataError
 from capse.graph.readers.files import READ_ERRORS, lines, name_parts, open_binary, read_error
 from capse.graph.readers.formats import GraphFormat
 from capse.graph.readers.rows import LABEL_TYPE, SCHEMA, Row, Source, column_order, fields_of, looks_odd, table_of
+from capse.graph.readers.weights import weight_place, weighted_source
 from capse.runs.memory import check_memory
 
 
+@dataclass(frozen=True)
 class Parquet(GraphFormat):
-    """The columns head, relation, tail (see `column_order`), else the first three."""
+    """The columns head, relation, tail (see `column_order`), else the first three; and perhaps one of weights."""
+
+    weight: str | None = None
 
     unit = "row"
     remedy = "give it text columns head, relation and tail"
@@ -37,6 +42,9 @@ class Parquet(GraphFormat):
             content = _content(path)
             names = pq.read_schema(content).names
             order = column_order(names)
+            weight = weight_place(names, self.weight)
+            if weight is not None and weight >= len(names):
+                raise DataError(f"{path}: no column {self.weight} for weights", f"choose from {', '.join(names)}")
             if order is None or None in order:
                 order = _first_three(path, names, self.remedy)
             chosen = [names[place] for place in order if place is not None]
@@ -47,7 +55,11 @@ class Parquet(GraphFormat):
                     self._labels(path, file.read_row_group(number, chosen).select(chosen))
                     for number in range(file.num_row_groups)
                 ]
+                weights = None if weight is None else file.read([names[weight]]).column(0).to_pylist()
         table = pa.concat_tables(groups) if groups else SCHEMA.empty_table()
+        if weights is not None:
+            rows = ((n, [*triple, value]) for (n, triple), value in zip(table_rows(table), weights, strict=True))
+            return weighted_source(path, rows, self.remedy, self.unit)
         if table.num_rows == 0 or looks_odd(table):
             table = table_of(path, table_rows(table), self.remedy, self.unit)
         return Source(table)
@@ -105,24 +117,55 @@ def _first_three(path: Path, names: list[str], remedy: str) -> tuple[int, int, i
     return 0, 1, 2
 
 
+@dataclass(frozen=True)
 class JsonLines(GraphFormat):
-    """One triple a line: an object with the keys head, relation, tail (see `column_order`), or an array."""
+    """One triple a line: an object with the keys head, relation, tail (see `column_order`), or an array.
+
+    Where the first line has a weight, under the key weight or confidence or as ``weight`` says, every line must.
+    """
+
+    weight: str | None = None
 
     remedy = 'write {"head": ..., "relation": ..., "tail": ...} or [head, relation, tail] on each line'
 
     def rows(self, path: Path) -> Iterator[Row]:
+        for number, content in self._contents(path):
+            fields = [] if content is None else fields_of(content)
+            if fields is None:
+                raise DataError(
+                    f"{path}, line {number}: {json.dumps(content, ensure_ascii=False)[:40]} is not a triple",
+                    self.remedy,
+                )
+            yield number, fields
+
+    def read(self, path: Path) -> Source:
+        first = next((content for _, content in self._contents(path)), None)
+        if self._weight(first) is None:
+            return super().read(path)
+        return weighted_source(path, self._weighted(path), self.remedy, self.unit)
+
+    def _weighted(self, path: Path) -> Iterator[Row]:
+        contents = self._contents(path)
+        for (number, fields), (_, content) in zip(self.rows(path), contents, strict=True):
+            place = self._weight(content)
+            values = list(content.values()) if isinstance(content, Mapping) else content or []
+            triple = [*fields, None, None, None][:3] if isinstance(content, Mapping) else fields[:3]
+            yield number, [*triple, values[place] if place is not None and place < len(values) else None]
+
+    def _weight(self, content: Any) -> int | None:
+        names = list(content) if isinstance(content, Mapping) else []
+        return weight_place(names, self.weight) if names or self.weight else None
+
+    def _contents(self, path: Path) -> Iterator[tuple[int, Any]]:
         for number, line in lines(path):
             if not line.strip():
-                yield number, []
+                yield number, None
                 continue
             try:
                 content: Any = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{path}, line {number}: not JSON ({error})", self.remedy) from error
-            fields = fields_of(content)
-            if fields is None:
-                raise DataError(f"{path}, line {number}: {line.strip()[:40]} is not a triple", self.remedy)
-            yield number, fields
+            yield number, content
 
 
 PARQUET = Parquet()

@@ -32,6 +32,7 @@ from capse.graph.readers.rows import (
     looks_odd,
     table_of,
 )
+from capse.graph.readers.weights import weight_place, weighted_source
 
 _BLOCK = 16 << 20  # bytes
 _MOST_HELD = 1 << 30  # bytes of a file that has to be unpacked in memory
@@ -43,7 +44,8 @@ class Delimited(GraphFormat):
     """A triple a line: fields between tabs, where quotes have no meaning, or between other characters, where a field
     may be quoted as in RFC 4180. A first line that names the columns (see `column_order`) is a header.
 
-    ``columns`` says where head, relation and tail stand: their numbers, from 1, or their names in the header.
+    ``columns`` says where head, relation and tail stand: their numbers, from 1, or their names in the header;
+    ``weight`` says it of the triples' weights, which a header may also call 'weight' or 'confidence'.
     """
 
     remedy = (
@@ -52,6 +54,7 @@ class Delimited(GraphFormat):
 
     delimiter: str = "\t"
     columns: tuple[str, ...] | None = None
+    weight: str | None = None
     encoding: str | None = None  # UTF-8, or UTF-16 where the file begins with its mark
     trim: bool = False  # leave out spaces around fields
     comment: str | None = None  # leave out lines that begin with this
@@ -81,13 +84,19 @@ class Delimited(GraphFormat):
 
     def _read(self, path: Path) -> Source:
         header, _ = self._layout(path)
+        weight = weight_place(header, self.weight)
+        if weight is not None:
+            return weighted_source(path, self._rows(path, weight), self.remedy, self.unit, header)
         plain = (self.columns, self.encoding, self.trim, self.comment) != (None, None, False, None)
         table = None if plain or not self.delimiter.isascii() else fast_table(path, self.delimiter)
         table = table_of(path, self._rows(path), self.remedy) if table is None else table
         return Source(table, header=header, unnamed=not header and self.columns is None)
 
-    def _rows(self, path: Path) -> Iterator[Row]:
+    def _rows(self, path: Path, weight: int | None = None) -> Iterator[Row]:
+        """Head, relation and tail of each line, and where asked for its weight."""
         header, order = self._layout(path)
+        if weight is not None:
+            order = order or (0, 1, 2)
         records = self._records(path)
         if header:
             next(records)
@@ -95,11 +104,12 @@ class Delimited(GraphFormat):
             if order is None or fields in ([], [""]):
                 yield number, fields
                 continue
-            width = len(header) or max(place + 1 for place in order if place is not None)
+            width = len(header) or max(place + 1 for place in (*order, weight) if place is not None)
             if len(fields) < width or (header and len(fields) != width):
                 count = f"{len(fields)} column{'s' * (len(fields) > 1)}"
                 raise DataError(f"{path}, line {number}: {count} instead of {width}", self.remedy)
-            yield number, [None if place is None else fields[place] for place in order]
+            triple: list[object] = [None if place is None else fields[place] for place in order]
+            yield number, triple if weight is None else [*triple, fields[weight]]
 
     def _layout(self, path: Path) -> tuple[Sequence[str], Order | None]:
         """The header, if the file has one; and where head, relation and tail stand, if it or ``columns`` say so."""

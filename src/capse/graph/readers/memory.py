@@ -13,6 +13,7 @@ from capse.arrays import Int64s
 from capse.errors import DataError
 from capse.graph.readers.columnar import is_label_type, label_table
 from capse.graph.readers.rows import Row, Source, checked_labels, column_order, fields_of, looks_odd, table_of
+from capse.graph.readers.weights import weight_place, weighted_source
 
 _REMEDY = "give a head, a relation and a tail for each triple"
 
@@ -27,6 +28,10 @@ def read_objects(where: str, triples: Any, required: bool = True) -> Source:
     [{'head': 'be', 'relation': 'borders', 'tail': 'nl'}]
     """
     columns = _columns(where, triples)
+    weights = _weight_column(triples)
+    if columns is not None and weights is not None:
+        rows = ((n, [*fields, w]) for (n, fields), w in zip(_rows(where, triples, columns), weights, strict=True))
+        return weighted_source(where, rows, _REMEDY, "triple", required=required)
     table = None if columns is None else _fast_table(columns)
     if table is None:
         table = table_of(where, _rows(where, triples, columns), _REMEDY, unit="triple", required=required)
@@ -85,6 +90,18 @@ def _columns(where: str, triples: Any) -> list[Any] | None:
     if len(columns) < 3:
         raise DataError(f"{where}: {len(columns)} column{'s' * (len(columns) != 1)} instead of 3", _REMEDY)
     return [columns[place] for place in order if place is not None]
+
+
+def _weight_column(triples: Any) -> Any:
+    """The column of weights of a table or a data frame, by its name; None if it has none."""
+    if isinstance(triples, pa.Table | pa.RecordBatch):
+        place = weight_place(triples.schema.names)
+        return None if place is None else triples.column(place).to_pylist()
+    if hasattr(triples, "columns") and hasattr(triples, "__getitem__"):
+        names = list(triples.columns)
+        place = weight_place([str(name) for name in names])
+        return None if place is None else list(triples[names[place]])
+    return None
 
 
 def _fast_table(columns: Sequence[Any]) -> pa.Table | None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from capse.arrays import Float32s
 from capse.errors import DataError
 
 COLUMNS = ("head", "relation", "tail")
@@ -48,6 +49,7 @@ class Source:
     unnamed: bool = False  # whether nobody has said of delimited text that its first line is a triple
     iris: bool = False  # whether its labels are IRIs
     in_named_graphs: int = 0  # statements whose graph's name was left out
+    weights: Float32s | None = None  # of the table's rows, where there are any
 
     @property
     def repeated(self) -> int:
@@ -153,9 +155,18 @@ def _has_odd_label(labels: pa.Array) -> bool:
     return bool(pc.any(pc.match_substring_regex(labels, _BREAKS)).as_py())
 
 
-def table_of(where: object, rows: Iterable[Row], remedy: str, unit: str = "line", required: bool = True) -> pa.Table:
+def table_of(
+    where: object,
+    rows: Iterable[Row],
+    remedy: str,
+    unit: str = "line",
+    required: bool = True,
+    *,
+    keep_repeats: bool = False,
+) -> pa.Table:
     """The plain way to a table: numbered rows of fields, each checked. It defines what the fast ways may accept."""
-    table = gathered(_batches(where, rows, remedy, unit))
+    batches = _batches(where, rows, remedy, unit)
+    table = pa.Table.from_batches(batches, SCHEMA) if keep_repeats else gathered(batches)
     if required and not table.num_rows:
         raise DataError(f"{where}: no triples in it", remedy)
     return table
