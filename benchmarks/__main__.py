@@ -1,6 +1,7 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
-    python -m benchmarks [NAME ...]        names: import, training, evaluation, scoring, rerank, ingest, store, service
+    python -m benchmarks [NAME ...]        names: import, training, steps, evaluation, scoring, rerank, ingest,
+                                            store, service
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -18,6 +19,7 @@ from capse.runs.records import provenance
 BENCHMARKS = {
     "import": "import_speed",
     "training": "training_speed",
+    "steps": "step_time",
     "evaluation": "evaluation_speed",
     "scoring": "scoring_speed",
     "rerank": "rerank_speed",

@@ -11,6 +11,7 @@ CapseError                 something the user can put right; the command line pr
 ├── EventError             an event that cannot be stored
 │   └── EventConflictError an event's id that stands for another event already
 ├── DownloadError          a dataset could not be fetched, or is not what it should be
+├── ProcessError           of processes that work together one is gone, or does not answer in time
 ├── ExtensionError         another package registers something that cannot be used
 └── MissingExtraError      an optional dependency is needed and absent
 """
@@ -108,6 +109,10 @@ class MissingExtraError(CapseError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional dependency that is not installed", f"pip install 'capse[{extra}]'")
+
+
+class ProcessError(CapseError):
+    """Of processes that work together one is gone, or does not answer in time."""
 
 
 class ExtensionError(CapseError):

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file
 
 import capse
-from capse.errors import RunError
+from capse.errors import RunError, SettingsError
 from capse.experiments.engine import Listener, StepReport
 from capse.graph.dataset import Graph
 from capse.runs.folder import RunFolder
@@ -194,6 +194,30 @@ def check_tensorboard(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     tag = "validation/realistic/mrr" if side.name == "graph" else "validation/mrr"
     shown = [event.value for event in events.Scalars(tag)]
     assert shown == pytest.approx([side.value(record) for record in run.read_metrics()], rel=1e-6)
+
+
+def check_parts(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    if side.name == "search":
+        with pytest.raises(SettingsError, match=r"leave optimizer\.rows and training\.parts out"):
+            side.train(parts=2)
+        return
+    divided, again, whole = (side.train(name, parts=n) for name, n in (("2", 2), ("again", 2), ("0", 0)))
+    assert divided.model.read_bytes() == again.model.read_bytes() != whole.model.read_bytes()
+    with pytest.raises(SettingsError, match=r"training\.parts is 3: choose a power of 2"):
+        side.train(parts=3)
+
+
+def check_parallel(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process has the whole table either way; see tests/experiments/test_processes.py."""
+    runs = [side.train(table, parallel=table) for table in ("data", "rows")]
+    assert runs[0].model.read_bytes() == runs[1].model.read_bytes()
+
+
+def check_wait_seconds(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process waits for nobody."""
+    side.train(wait_seconds=1e-3)
+    with pytest.raises(SettingsError, match=r"training\.wait_seconds is 0"):
+        side.train("never", wait_seconds=0.0)
 
 
 def check_every(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:

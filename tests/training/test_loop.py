@@ -264,14 +264,14 @@ def test_the_recorded_loss_is_per_example(make_trainer, reduction):
     """Whatever the reduction and however uneven the batches, the record holds the mean over an epoch's examples."""
     values = []
     trainer = make_trainer(loss=Loss(name="softmax", reduction=reduction), batch_size=8, epochs=1)
-    loss_of = trainer.learner.objective.loss_of
+    compute = trainer.learner.compute
 
-    def record(scores, batch):
-        loss = loss_of(scores, batch)
+    def record(batch, generator):
+        loss = compute(batch, generator)
         values.append(float(loss.detach()) * (len(batch) if reduction == "mean" else 1))
         return loss
 
-    trainer.learner.objective.loss_of = record
+    trainer.learner.compute = record
     (found,), _ = train(trainer)
     assert found["loss"] == pytest.approx(sum(values) / 30)
 

@@ -40,7 +40,7 @@ def train(
     """
     from capse.cli.display import TrainingProgress
     from capse.errors import SettingsError
-    from capse.experiments.automatic import choose, explain
+    from capse.experiments.automatic import choose, explain, explain_sample, sampled_where_large
     from capse.experiments.fit import fit
     from capse.experiments.listening import Listeners
     from capse.experiments.recipe import Recipe
@@ -66,9 +66,14 @@ def train(
     graph = as_graph(source)
     if not named:
         resolved = choose(graph, resolved.training.device).with_settings(recipe, settings)
+    lines = [] if named else explain(resolved, graph)
+    if named and not begun and Recipe.leaves_negatives(recipe, settings):
+        sampled = sampled_where_large(resolved, len(graph.entities))
+        lines = [] if sampled is resolved else [explain_sample(len(graph.entities))]
+        resolved = sampled
     try:
         with TrainingProgress(resolved.training.epochs, resolved.validation.metric) as progress:
-            for line in () if named else explain(resolved, graph):
+            for line in lines:
                 progress.message(line)
             fit(graph, resolved, out=out, resume=resume, listener=Listeners([progress, *told]))
     except KeyboardInterrupt:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -41,6 +41,7 @@ LEAST_RANK = 100
 SMALL_WEIGHT = 0.25  # of relation prediction
 SAMPLE = 2000  # entities, where there are too many to compare with all
 MOST_VALIDATION_TRIPLES = 10_000
+MANY_ENTITIES = 100_000  # from here on a step touches a few of them, unless a recipe says otherwise
 CORE_SPEED, GPU_SPEED = 2e10, 3e13  # multiply-adds, twice, in a second of training
 
 
@@ -123,6 +124,20 @@ def _affordable(size: Size, machine: Machine) -> Iterator[tuple[int, int]]:
             if rank <= wanted and size.operations(rank, candidates) * EPOCHS <= SECONDS * machine.speed:
                 yield rank, candidates
     yield LEAST_RANK, sample
+
+
+def sampled_where_large(recipe: Recipe, entities: int) -> Recipe:
+    """A model's recipe with its softmax over a sample, where nobody asked for all entities and there are too many."""
+    if entities < MANY_ENTITIES or recipe.negatives.sampler != "all" or recipe.loss.name != "softmax":
+        return recipe
+    return replace(recipe, negatives=Negatives(sampler="shared", count=SAMPLE))
+
+
+def explain_sample(entities: int) -> str:
+    return (
+        f"answers are held against {SAMPLE:,} sampled entities in each step, as {entities:,} would take too long; "
+        "negatives.sampler=all takes all"
+    )
 
 
 def explain(recipe: Recipe, graph: Graph) -> list[str]:

@@ -30,7 +30,8 @@ from capse.training.loop import StepReport as StepReport
 from capse.training.loop import StopTraining as StopTraining
 from capse.training.loop import Trainer, Validate
 
-_FREE = ("device", "checkpoint_seconds", "tensorboard")  # of training: where it runs, and what it leaves on the way
+# Of training: where and by how many it is done, and what it leaves on the way.
+_FREE = ("device", "checkpoint_seconds", "tensorboard", "parallel", "wait_seconds")
 
 
 class RunEngine:

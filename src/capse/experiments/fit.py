@@ -12,6 +12,7 @@ import torch
 from capse.errors import SettingsError
 from capse.experiments import automatic, engine
 from capse.experiments.adversaries import build_generator
+from capse.experiments.division import division_of, settled
 from capse.experiments.engine import Listener, RunEngine
 from capse.experiments.fit_rules import fit_rules
 from capse.experiments.identity import identity
@@ -24,10 +25,12 @@ from capse.graph.link_prediction.ranking import rank_split
 from capse.graph.statistics import remembered
 from capse.models import ModelSettings, TripleModel, build_model
 from capse.models.rules import Rules
+from capse.processes.group import Group
 from capse.runs.folder import RunFolder
 from capse.runs.memory import check_memory
 from capse.training.adversarial_learner import AdversarialLearner
 from capse.training.adversary import Adversary, build_adversarial
+from capse.training.by_rows.learner import RowLearner
 from capse.training.learner import GradientLearner, Learner
 from capse.training.losses import Loss
 from capse.training.negatives import Negatives
@@ -90,9 +93,13 @@ def fit(
     )
     for line in automatic.explain(recipe, graph) if unnamed else ():
         listener.message(line)
+    if negatives is None and (isinstance(model, ModelSettings | str | Path)):
+        recipe = _with_default_negatives(recipe, graph, listener, None if isinstance(model, ModelSettings) else model)
     recipe = replace(recipe, data=graph.name)
     if isinstance(recipe.model, Rules):
         return fit_rules(graph, recipe, out, resume=resume)
+    stored = RunFolder(out).stored_recipe() if resume and out is not None and RunFolder(out).recipe.is_file() else None
+    recipe = settled(recipe, len(graph.entities), Group(), stored)
     run = RunEngine(out, recipe, identity(graph), resume=resume, listener=listener)
     if run.begun:
         run.check_data(identity(load_run_graph(run.folder)))
@@ -124,6 +131,16 @@ def fit(
     return predictor
 
 
+def _with_default_negatives(recipe: Recipe, graph: Graph, listener: Listener, source: str | Path | None) -> Recipe:
+    """Where neither a call nor a file says what is drawn, and the graph is large: a sample of entities."""
+    if not Recipe.leaves_negatives(source):
+        return recipe
+    found = automatic.sampled_where_large(recipe, len(graph.entities))
+    if found is not recipe:
+        listener.message(automatic.explain_sample(len(graph.entities)))
+    return found
+
+
 def _check_step(recipe: Recipe, graph: Graph) -> None:
     """Refuse negatives whose ids alone find no room."""
     if recipe.negatives.sampler in ("bernoulli", "uniform"):
@@ -139,6 +156,9 @@ def _learner(network: TripleModel, graph: Graph, recipe: Recipe) -> Learner:
     if generator is None:
         weights = graph.weights.get("train")
         objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer, weights)
+        division = division_of(recipe, network.entities.numel(), Group())
+        if division is not None:
+            return RowLearner(objective, recipe.training, recipe.optimizer, division)
         return GradientLearner(objective, recipe.training, recipe.optimizer)
     if "train" in graph.weights:
         raise SettingsError("training triples have weights, which an adversary does not know", "train without one")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from capse.errors import SettingsError
 from capse.experiments.base_recipe import BaseRecipe, model_section, over
-from capse.experiments.shipped import Kind, recipe_of_model, recipe_values
+from capse.experiments.shipped import Kind, recipe_of_model, recipe_values, shipped
 from capse.models import kind_of
 from capse.runs.formats import upgraded
 from capse.runs.settings import Section
@@ -53,6 +53,12 @@ class Recipe(BaseRecipe):
     def names_model(cls, source: str | Path | None, model: str | None, overrides: Sequence[str] | None = None) -> bool:
         """Whether anything of this says which model to train; see `resolve`."""
         return "name" in model_section(cls._said(source, model, None, overrides))
+
+    @classmethod
+    def leaves_negatives(cls, source: str | Path | None, overrides: Sequence[str] | None = None) -> bool:
+        """Whether neither a file nor an option says what is drawn: it is as a shipped recipe has it."""
+        of_user = source is not None and str(source) not in shipped(cls.kind)
+        return not of_user and not any(text.startswith("negatives") for text in overrides or ())
 
     def with_settings(self, source: str | Path | None, overrides: Sequence[str] | None = None) -> Self:
         """This recipe with the settings of a file that names no model, and with options, in place of its own."""

@@ -11,6 +11,7 @@ faster way.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -208,6 +209,13 @@ class TripleModel(Model):
             return scores
         return scores + torch.where(heads == tails, self.loops[relation_ids], 0.0)
 
+    def over(self, entities: Tensor, relations: Tensor) -> TripleModel:
+        """The same model over other tables, whose rows ids then are the places in."""
+        other = copy.copy(self)
+        other._parameters = {"entities": entities, "relations": relations}  # type: ignore[dict-item] # no leaves
+        other._distinct = {}
+        return other
+
     def score_tails(self, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
         """Scores (B, E) of all entities, or of ``candidates``, as tails of (heads (B,), relations (B,))."""
         h, r = self.entity(heads), self.relation(relations)
@@ -221,6 +229,25 @@ class TripleModel(Model):
         r, t = self.relation(relations), self.entity(tails)
         scores = self._against(candidates, lambda vectors: self.scorer.score_heads(r, t, vectors))
         return self._with_loops(scores, tails, relations, candidates)
+
+    def score_block(
+        self, free: int, given: Tensor, vectors: Tensor, relations: Tensor, block: Tensor, first: int
+    ) -> Tensor:
+        """Scores (B, C) of a block (C, width) of the entity table, its rows from ``first`` on, in the ``free`` slot.
+
+        In the other one stand entities ``given`` (B,) with their ``vectors`` (B, width), which the table may lack.
+        """
+        if free == HEAD and self.reciprocal:
+            free, relations = TAIL, relations + self.relation_count
+        r = self.relation(relations)
+        if free == HEAD:
+            scores = self.scorer.score_heads(r, vectors, block)
+        else:
+            scores = self.scorer.score_tails(vectors, r, block)
+        if self.loops is None:
+            return scores
+        places = torch.arange(first, first + len(block), device=block.device)
+        return scores + torch.where(given[:, None] == places, self.loops[relations][:, None], 0.0)
 
     def score_relations(self, heads: Tensor, tails: Tensor, *, inverses: bool = False) -> Tensor:
         """Scores (B, R) of all relations between heads (B,) and tails (B,); of all 2R rows with ``inverses``."""

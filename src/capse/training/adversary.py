@@ -23,7 +23,7 @@ from capse.models import TripleModel
 from capse.runs.settings import Section, check_choices
 from capse.training.losses import Loss, SampledLoss, names_of
 from capse.training.negatives import Corruptor, Negatives
-from capse.training.objectives import TripleObjective, build_corruptor, with_inverses
+from capse.training.objectives import Drawn, TripleObjective, build_corruptor, with_inverses
 from capse.training.regularizers import Regularizer
 from capse.triples import TripleIndex, Triples
 
@@ -134,7 +134,9 @@ class AdversarialObjective(TripleObjective):
         drawn = draw(chances.detach(), lots)  # (B, count)
         versions = [torch.cat([true[:, [side]], ids.gather(1, drawn)], 1) for side, ids in ((0, heads), (2, tails))]
         scores = self.model.score_triples(versions[0], true[:, 1:2], versions[1])  # (B, 1 + count)
-        loss = self.total(self.function.reduce(self.function.of_sampled(scores[:, 0], scores[:, 1:])), true)
+        loss = self.total(
+            self.function.reduce(self.function.of_sampled(scores[:, 0], scores[:, 1:])), Drawn(true), self.model
+        )
         rewards = scores[:, 1:].detach()
         surprise = self.function.reduce(-(rewards - self.baseline.value) * chances.gather(1, drawn))
         self.baseline.add(rewards)

@@ -47,9 +47,9 @@ class Epoch:
         """The examples of a step, or of ``count`` steps from there on."""
         return self.examples[self.order[self.start(step) : self.start(step + count)]]
 
-    def generator(self, step: int) -> torch.Generator:
-        """The random numbers of a step: its own, wherever the run was resumed."""
-        return seeded_generator(self.order.device, self.seed, self.number, step + 1)  # 0 is the order's
+    def generator(self, step: int, *part: int) -> torch.Generator:
+        """The random numbers of a step, or of a part of it: its own, wherever and with whomever the run was resumed."""
+        return seeded_generator(self.order.device, self.seed, self.number, step + 1, *part)  # 0 is the order's
 
 
 def draw_epoch(

@@ -113,13 +113,13 @@ class Corruptor:
         """(B, C): which candidates (C,) are known tails of heads (B,) and relations (B,)."""
         if self.keys.device.type != "cpu":
             return self.known(heads[:, None], relations[:, None], candidates)
-        return _among(self.index.tails(heads.numpy(), relations.numpy()), candidates, self.entities)
+        return _among(self.index.tails(heads.numpy(), relations.numpy()), candidates)
 
     def known_heads(self, relations: Tensor, tails: Tensor, candidates: Tensor) -> Tensor:
         """(B, C): which candidates (C,) are known heads of relations (B,) and tails (B,)."""
         if self.keys.device.type != "cpu":
             return self.known(candidates, relations[:, None], tails[:, None])
-        return _among(self.index.heads(relations.numpy(), tails.numpy()), candidates, self.entities)
+        return _among(self.index.heads(relations.numpy(), tails.numpy()), candidates)
 
     def _draw(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.randint(self.entities, (count,), device=self.keys.device, generator=generator)
@@ -145,15 +145,15 @@ class Corruptor:
         )
 
 
-def _among(answers: Answers, candidates: Tensor, entities: int) -> Tensor:
+def _among(answers: Answers, candidates: Tensor) -> Tensor:
     """(B, C): which candidates (C,) are answers. To list the answers is quicker than to look each pair up."""
     distinct, place = candidates.unique(return_inverse=True)
-    column = np.full(entities, -1)
-    column[distinct.numpy()] = np.arange(len(distinct))
-    columns = column[answers.entities]
+    columns = np.searchsorted(distinct.numpy(), answers.entities)
+    columns[columns == len(distinct)] = 0
+    found = distinct.numpy()[columns] == answers.entities
     rows = np.repeat(np.arange(len(answers)), np.diff(answers.offsets))
     mask = np.zeros((len(answers), len(distinct)), np.bool_)
-    mask[rows[columns >= 0], columns[columns >= 0]] = True
+    mask[rows[found], columns[found]] = True
     return torch.from_numpy(mask)[:, place]
 
 

@@ -6,6 +6,7 @@ It is an ordinary ``nn.Module`` whose forward pass is the whole differentiable p
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,30 @@ class Objective(nn.Module):
     def forward(self, batch: Any, generator: torch.Generator) -> Tensor:
         """The loss of ``batch``, some of the examples; what is drawn for it comes from ``generator``."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A batch and what it is held against, by ids alone: all that a step wants of the entity table."""
+
+    triples: Tensor  # (B, 3)
+    entities: tuple[Tensor, ...] = ()  # ids of any shape, which an objective knows how to read
+    masks: tuple[Tensor, ...] = ()  # which of them do not count
+    weights: Tensor | None = None  # (B,) of the triples, where they have any
+
+    def ids(self) -> Tensor:
+        """The distinct entities that are named, ascending."""
+        named = [self.triples[:, HEAD], self.triples[:, TAIL], *self.entities]
+        ids: Tensor = torch.cat([x.reshape(-1) for x in named]).unique()
+        return ids
+
+    def within(self, ids: Tensor) -> Drawn:
+        """The same by places in ``ids``, which are ascending and hold all that are named."""
+        heads, relations, tails = self.triples.unbind(1)
+        places = torch.searchsorted(ids, torch.stack([heads, tails]))
+        triples = torch.stack([places[0], relations, places[1]], dim=1)
+        entities = tuple(torch.searchsorted(ids, x) for x in self.entities)
+        return Drawn(triples, entities, self.masks, self.weights)
 
 
 def build_objective(
@@ -109,28 +134,55 @@ class TripleObjective(Objective):
         self.weights: TripleWeights | None = None
         self.examples: Tensor = torch.from_numpy(np.ascontiguousarray(examples)).long().to(model.device)
 
-    def total(self, loss: Tensor, triples: Tensor) -> Tensor:
-        """The loss of true triples with their relations' and penalties."""
-        return self._penalised(loss + self._relation_loss(triples) if self.loss.relation_weight else loss, triples)
+    def total(self, loss: Tensor, of: Drawn, model: TripleModel, share: float = 1.0) -> Tensor:
+        """The loss of true triples with their relations' and penalties.
 
-    def _weights(self, triples: Tensor) -> Tensor | None:
+        Where they are a ``share`` of a batch, the totals of all shares add up to the batch's.
+        """
+        if self.loss.relation_weight:
+            loss = loss + self._relation_loss(of.triples, of.weights, model)
+        if share != 1 and self.loss.reduction == "mean":
+            loss = share * loss
+        return self._penalised(loss, of.triples, model, share)
+
+    def weights_of(self, triples: Tensor) -> Tensor | None:
         """The weights (B,) of true triples (B, 3), where there are any."""
         return None if self.weights is None else self.weights.of(triples)
 
-    def _penalised(self, loss: Tensor, triples: Tensor) -> Tensor:
-        extra = penalty(self.regularizer, self.model, triples)
-        return loss if extra is None else loss + extra
+    def _penalised(self, loss: Tensor, triples: Tensor, model: TripleModel, share: float = 1.0) -> Tensor:
+        extra = penalty(self.regularizer, model, triples)
+        if extra is None:
+            return loss
+        return loss + (extra if share == 1 else share * extra)
 
-    def _relation_loss(self, triples: Tensor) -> Tensor:
+    def _relation_loss(self, triples: Tensor, weights: Tensor | None, model: TripleModel) -> Tensor:
         """λ times −log of the relation's share of Σ_r exp f(h, r, t), for triples (B, 3)."""
         heads, relations, tails = triples.unbind(1)
-        scores = self.model.score_relations(heads, tails, inverses=True)
+        scores = model.score_relations(heads, tails, inverses=True)
         terms = F.cross_entropy(scores, relations, reduction="none")
-        total: Tensor = self.function.reduce(terms, self._weights(triples))
+        total: Tensor = self.function.reduce(terms, weights)
         return self.loss.relation_weight * total
 
 
-class CorruptionObjective(TripleObjective):
+class SampledObjective(TripleObjective):
+    """Each true triple against sampled entities: a step of it names few rows of the entity table.
+
+    What is drawn and what is made of it are two methods, so that the second can be given other tables.
+    """
+
+    def draw(self, batch: Tensor, generator: torch.Generator, common: torch.Generator) -> Drawn:
+        """What a batch (B, 3) is held against; ``common`` draws what it shares with the other parts of its step."""
+        raise NotImplementedError
+
+    def loss_of_drawn(self, drawn: Drawn, model: TripleModel, share: float = 1.0) -> Tensor:
+        """The loss of it, by a model whose tables its ids are places in; see `total` for the ``share``."""
+        raise NotImplementedError
+
+    def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+        return self.loss_of_drawn(self.draw(batch, generator, generator), self.model)
+
+
+class CorruptionObjective(SampledObjective):
     """Each true triple against corrupted versions of itself."""
 
     def __init__(
@@ -151,13 +203,21 @@ class CorruptionObjective(TripleObjective):
                 f"use one of {names_of(SampledLoss)}, or negatives.sampler=all",
             )
 
-    def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
-        heads, relations, tails = self.versions(batch, generator)
-        return self.loss_of(self.model.score_triples(heads, relations.unsqueeze(1), tails), batch)
+    def draw(self, batch: Tensor, generator: torch.Generator, common: torch.Generator) -> Drawn:
+        heads, _, tails = self.versions(batch, generator)
+        return Drawn(batch, (heads, tails), weights=self.weights_of(batch))
+
+    def loss_of_drawn(self, drawn: Drawn, model: TripleModel, share: float = 1.0) -> Tensor:
+        heads, tails = drawn.entities
+        scores = model.score_triples(heads, drawn.triples[:, RELATION].unsqueeze(1), tails)
+        return self._loss_of(scores, drawn, model, share)
 
     def loss_of(self, scores: Tensor, batch: Tensor) -> Tensor:
         """The loss of scores (B, 1 + count), the true triple's first."""
-        return self.total(self._against(scores[:, 0], scores[:, 1:], self._weights(batch)), batch)
+        return self._loss_of(scores, Drawn(batch, weights=self.weights_of(batch)), self.model)
+
+    def _loss_of(self, scores: Tensor, of: Drawn, model: TripleModel, share: float = 1.0) -> Tensor:
+        return self.total(self._against(scores[:, 0], scores[:, 1:], of.weights), of, model, share)
 
     def _against(self, positive: Tensor, negative: Tensor, weights: Tensor | None) -> Tensor:
         loss: Tensor = self.function.reduce(self.function.of_sampled(positive, negative), weights)
@@ -198,19 +258,25 @@ class CorruptionObjective(TripleObjective):
 class SharedObjective(CorruptionObjective):
     """Each true triple against the same sampled entities as every other of its batch, known facts left out."""
 
-    def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+    def draw(self, batch: Tensor, generator: torch.Generator, common: torch.Generator) -> Drawn:
         heads, relations, tails = batch.unbind(1)
-        drawn = torch.randint(len(self.model.entities), (self.count,), device=batch.device, generator=generator)
-        positive = self.model.score_triples(heads, relations, tails)
-        wrong_tails = self.model.score_tails(heads, relations, drawn)  # (B, count)
-        known = self.corruptor.known_tails(heads, relations, drawn)
-        weights = self._weights(batch)
-        loss = self._against(positive, wrong_tails.masked_fill(known, -torch.inf), weights)
+        drawn = torch.randint(self.corruptor.entities, (self.count,), device=batch.device, generator=common)
+        masks = [self.corruptor.known_tails(heads, relations, drawn)]
         if not self.model.reciprocal:
-            wrong_heads = self.model.score_heads(relations, tails, drawn)
-            known = self.corruptor.known_heads(relations, tails, drawn)
-            loss = (loss + self._against(positive, wrong_heads.masked_fill(known, -torch.inf), weights)) / 2
-        return self.total(loss, batch)
+            masks.append(self.corruptor.known_heads(relations, tails, drawn))
+        return Drawn(batch, (drawn,), tuple(masks), self.weights_of(batch))
+
+    def loss_of_drawn(self, drawn: Drawn, model: TripleModel, share: float = 1.0) -> Tensor:
+        heads, relations, tails = drawn.triples.unbind(1)
+        (sampled,) = drawn.entities
+        positive = model.score_triples(heads, relations, tails)
+        wrong_tails = model.score_tails(heads, relations, sampled)  # (B, count)
+        loss = self._against(positive, wrong_tails.masked_fill(drawn.masks[0], -torch.inf), drawn.weights)
+        if not model.reciprocal:
+            wrong_heads = model.score_heads(relations, tails, sampled)
+            wrong = wrong_heads.masked_fill(drawn.masks[1], -torch.inf)
+            loss = (loss + self._against(positive, wrong, drawn.weights)) / 2
+        return self.total(loss, drawn, model, share)
 
 
 class AllEntitiesObjective(TripleObjective):
@@ -218,11 +284,11 @@ class AllEntitiesObjective(TripleObjective):
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         heads, relations, tails = batch.unbind(1)
-        weights = self._weights(batch)
+        weights = self.weights_of(batch)
         loss = self._among(self.model.score_tails(heads, relations), tails, weights)
         if not self.model.reciprocal:
             loss = (loss + self._among(self.model.score_heads(relations, tails), heads, weights)) / 2
-        return self.total(loss, batch)
+        return self.total(loss, Drawn(batch, weights=weights), self.model)
 
     def _among(self, scores: Tensor, answers: Tensor, weights: Tensor | None) -> Tensor:
         loss: Tensor = self.function.reduce(self.function.of_entities(scores, answers), weights)
@@ -273,8 +339,9 @@ class AnswersObjective(TripleObjective):
             answered = answered._replace(weights=self.weights.of(self._triples(questions, answered)))
         loss = self.function.reduce(self.function.of_answers(torch.cat(parts), answered))
         if self.loss.relation_weight:
-            loss = loss + self._relation_loss(self._triples(questions, answered))
-        return self._penalised(loss, torch.stack([batch[:, 0], batch[:, 1], batch[:, 0]], dim=1))
+            triples = self._triples(questions, answered)
+            loss = loss + self._relation_loss(triples, self.weights_of(triples), self.model)
+        return self._penalised(loss, torch.stack([batch[:, 0], batch[:, 1], batch[:, 0]], dim=1), self.model)
 
     @staticmethod
     def _triples(questions: Tensor, answered: Answered) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import torch
 from capse.errors import SettingsError
 from capse.models import Model
 from capse.runs.memory import check_memory
-from capse.runs.settings import Section
+from capse.runs.settings import Section, check_choices
 
 
 @dataclass(frozen=True)
@@ -22,17 +23,24 @@ class Optimizer(Section):
     embedding_decay: float = 0.0  # weight decay of the tables
     weight_decay: float = 0.0  # weight decay of everything else
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: from the learning rate down to zero at the end
+    rows: Literal["auto", "all", "touched"] = "auto"
+    """Which entities' vectors a step moves. ``touched``: those that its batch names, so that a step costs the same on
+    any graph; for adagrad and sgd that is the same, an entity's Adam then stands still where it is not named.
+    ``auto``: ``touched`` from 100,000 entities on."""
 
     def __post_init__(self) -> None:
+        check_choices(self, "optimizer")
         for key in ("embedding_decay", "weight_decay"):
             if getattr(self, key) < 0:
                 raise SettingsError(f"optimizer.{key} is {getattr(self, key)}", "choose 0 or more")
 
 
-def build_optimizer(settings: Optimizer, model: Model, learning_rate: float) -> torch.optim.Optimizer:
-    """The optimiser over the model's tables and weights, in one fused pass over each tensor."""
+def build_optimizer(
+    settings: Optimizer, model: Model, learning_rate: float, tables: Sequence[torch.nn.Parameter] | None = None
+) -> torch.optim.Optimizer:
+    """The optimiser over the model's tables, or some of them, and weights, in one fused pass over each tensor."""
     groups: list[dict[str, Any]] = [
-        {"params": model.tables, "weight_decay": settings.embedding_decay},
+        {"params": list(model.tables if tables is None else tables), "weight_decay": settings.embedding_decay},
         {"params": list(model.scorer.parameters()), "weight_decay": settings.weight_decay},
     ]
     groups = [group for group in groups if group["params"]]

@@ -22,6 +22,13 @@ class Training(Section):
     precision: Literal["float32", "tf32", "bf16"] = "float32"  # tf32: of matrix products; bf16: torch's autocast
     checkpoint_seconds: float = 30.0  # at least this long between two checkpoints
     tensorboard: bool = False  # also write events into the run's tensorboard/; needs the extra tensorboard
+    parts: int = 0
+    """Parts of a batch that are drawn and differentiated one by one, so that any number of processes up to it gives the
+    same weights; a power of 2. 0: undivided where one process trains, 8 or more where torchrun starts it."""
+    parallel: Literal["auto", "data", "rows"] = "auto"
+    """What several processes have of the entity table: all of it (``data``), or a share of its rows (``rows``).
+    ``auto``: ``rows`` where the table and its optimiser's state take more than 1 GiB."""
+    wait_seconds: float = 300.0  # that a process waits for another before the job ends with an error
 
     def __post_init__(self) -> None:
         check_choices(self, "training")
@@ -31,6 +38,10 @@ class Training(Section):
             raise SettingsError(f"training.batch_size is {self.batch_size}", "choose 1 or more")
         if self.learning_rate <= 0:
             raise SettingsError(f"training.learning_rate is {self.learning_rate}", "choose a number above 0")
+        if self.parts < 0 or self.parts & (self.parts - 1):
+            raise SettingsError(f"training.parts is {self.parts}", "choose a power of 2, or 0 to have it chosen")
+        if self.wait_seconds <= 0:
+            raise SettingsError(f"training.wait_seconds is {self.wait_seconds}", "choose a number above 0")
         if not 0 <= self.seed < 2**63:
             raise SettingsError(f"training.seed is {self.seed}", "choose a number from 0 up to, but not, 2^63")
 

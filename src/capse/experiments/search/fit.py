@@ -68,6 +68,11 @@ def fit_search(
         shown=shown,
     )
     recipe = replace(recipe, data=log.name)
+    if recipe.optimizer.rows == "touched" or recipe.training.parts:
+        raise SettingsError(
+            "lists of a log are trained undivided, by an optimiser of whole tables",
+            "leave optimizer.rows and training.parts out",
+        )
     engine = RunEngine(out, recipe, [identity(log)], resume=resume, listener=listener)
     if engine.begun:
         engine.check_data([stored_identity(engine.folder.path)])

@@ -1,0 +1,157 @@
+"""The processes that work on one result, and what they say to each other.
+
+Started by ``torchrun``, which tells each its number; a process that was started alone is a group of one, to which all
+of this costs nothing. Tensors go by nccl between GPUs and by gloo otherwise; gloo gets what lies on a GPU by way of the
+CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from torch import Tensor, distributed
+
+from capse.errors import ProcessError, SettingsError
+
+LIMIT = 300.0  # seconds that a process waits for the others where nothing else is said
+_SECONDS_TO_REPORT = 2.0  # that those who are left have to say so when one is gone
+
+
+class Group:
+    """One of ``size`` processes, number ``rank``; without a group of torch's it is the only one."""
+
+    def __init__(self, rank: int = 0, size: int = 1, limit: float = LIMIT, *, has_nccl: bool = False) -> None:
+        self.rank, self.size, self.limit, self.has_nccl = rank, size, limit, has_nccl
+        self.sent = 0  # bytes, so far, to other processes
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that speaks and writes for all."""
+        return self.rank == 0
+
+    def gather(self, tensor: Tensor) -> list[Tensor]:
+        """Everybody's tensor (n, ...), in the order of processes; only n may differ."""
+        if self.size == 1:
+            return [tensor]
+        lengths = [int(n) for n in self._gather_alike(torch.tensor([len(tensor)]))]
+        padded = tensor.new_zeros(max(lengths), *tensor.shape[1:])
+        padded[: len(tensor)] = tensor
+        return [found[:length] for found, length in zip(self._gather_alike(padded), lengths, strict=True)]
+
+    def exchange(self, pieces: Sequence[Tensor]) -> list[Tensor]:
+        """Gives ``pieces[p]`` (n, ...) to process p, and returns what each process gave to this one."""
+        if self.size == 1:
+            return list(pieces)
+        lengths = torch.tensor([len(piece) for piece in pieces])
+        others = torch.empty_like(lengths)
+        with self._watched():
+            distributed.all_to_all_single(others, lengths)
+        given = self._staged(torch.cat(list(pieces)))
+        received = given.new_empty(int(others.sum()), *given.shape[1:])
+        with self._watched():
+            distributed.all_to_all_single(received, given, others.tolist(), lengths.tolist())
+        self.sent += (len(given) - len(pieces[self.rank])) * _bytes_of_row(given)
+        return list(received.to(pieces[0].device).split(others.tolist()))
+
+    def most(self, *numbers: int) -> list[int]:
+        """The largest that any process says, of each of these numbers."""
+        if self.size == 1:
+            return list(numbers)
+        said = torch.tensor(numbers)
+        with self._watched():
+            distributed.all_reduce(said, distributed.ReduceOp.MAX)
+        found: list[int] = said.tolist()
+        return found
+
+    def wait(self) -> None:
+        """Until every process has come here."""
+        self.most(0)
+
+    def _gather_alike(self, tensor: Tensor) -> list[Tensor]:
+        given = self._staged(tensor.contiguous())
+        found = [torch.empty_like(given) for _ in range(self.size)]
+        with self._watched():
+            distributed.all_gather(found, given)
+        self.sent += (self.size - 1) * len(given) * _bytes_of_row(given)
+        return [part.to(tensor.device) for part in found]
+
+    def _staged(self, tensor: Tensor) -> Tensor:
+        """A tensor where its collective can be done."""
+        return tensor if self.has_nccl else tensor.cpu()
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """A clear error where somebody is gone or does not answer."""
+        started = time.monotonic()
+        try:
+            yield
+        except RuntimeError as error:
+            waited = time.monotonic() - started
+            if waited >= 0.9 * self.limit:
+                what = f"waited {waited:,.0f} s in vain for {self._missing()}"
+            else:
+                what = f"lost {self._missing()}"
+            raise ProcessError(
+                f"process {self.rank} of {self.size} {what}",
+                "what was saved is whole: go on with --resume, or raise training.wait_seconds if some are slow",
+            ) from error
+
+    def _missing(self) -> str:
+        """Who does not report now."""
+        store = distributed.distributed_c10d._get_default_store()
+        mark = "capse/left/{}".format
+        gone = [rank for rank in range(self.size) if rank != self.rank]
+        with contextlib.suppress(RuntimeError):
+            store.set(mark(self.rank), "here")
+            until = time.monotonic() + _SECONDS_TO_REPORT
+            while gone and time.monotonic() < until:
+                gone = [rank for rank in gone if not store.check([mark(rank)])]
+                time.sleep(0.05)
+        return f"process {', '.join(map(str, gone))}" if gone else "another process"
+
+
+def _bytes_of_row(tensor: Tensor) -> int:
+    return tensor.element_size() * (tensor[0].numel() if len(tensor) else 0)
+
+
+def _has_gpu_of_its_own() -> bool:
+    """Whether no two processes of this machine would share a GPU, which nccl refuses."""
+    return 0 < int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= torch.cuda.device_count()
+
+
+def size_of_job() -> int:
+    """How many processes were started together, as torchrun's environment says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_started_together() -> bool:
+    """Whether torchrun started this process, if only as the only one."""
+    return "WORLD_SIZE" in os.environ and "RANK" in os.environ
+
+
+@contextmanager
+def joined(limit: float = LIMIT) -> Iterator[Group]:
+    """The group that torchrun started this process in; left at the end, however that comes."""
+    if not is_started_together() or size_of_job() == 1:
+        yield Group()
+        return
+    rank, size = int(os.environ["RANK"]), size_of_job()
+    has_nccl = distributed.is_nccl_available() and _has_gpu_of_its_own()
+    try:
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if has_nccl else "gloo", timeout=timedelta(seconds=limit))
+    except (RuntimeError, ValueError) as error:
+        place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise SettingsError(
+            f"process {rank} of {size} cannot reach the others at {place} within {limit:g} s",
+            "check torchrun's --rdzv-endpoint or --master-addr, and that every node was started",
+        ) from error
+    try:
+        yield Group(rank, size, limit, has_nccl=has_nccl)
+    finally:
+        distributed.destroy_process_group()
