@@ -70,6 +70,7 @@ _HOMES = {
     "Patterns": "capse.graph.patterns",
     "PersonalModel": "capse.models.personal",
     "PredictedRelation": "capse.graph.link_prediction.completion",
+    "PositionBias": "capse.search.bias.settings",
     "Prediction": "capse.graph.link_prediction.completion",
     "ProfileSettings": "capse.search.users.user_state",
     "PublicClick": "capse.search.users.everyone",

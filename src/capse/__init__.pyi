@@ -73,6 +73,7 @@ from capse.models.transe import TransE as TransE
 from capse.models.transh import TransH as TransH
 from capse.models.transr import TransR as TransR
 from capse.runs.folder import RunFolder as RunFolder
+from capse.search.bias.settings import PositionBias as PositionBias
 from capse.search.evaluation.judged_lists import Ranker as Ranker
 from capse.search.logs.documents import Documents as Documents
 from capse.search.logs.search_log import SearchLog as SearchLog

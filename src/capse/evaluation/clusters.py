@@ -16,8 +16,10 @@ from capse.arrays import Float64s, Int64s
 from capse.evaluation.intervals import LEVEL, RESAMPLES
 
 
-def cluster_interval(values: Float64s, clusters: Int64s, *, seed: int = 0) -> Float64s:
+def cluster_interval(values: Float64s, clusters: Int64s, *, seed: int = 0, weights: Float64s | None = None) -> Float64s:
     """The 95 % percentile interval of the mean: (n, ...) values with the cluster of each -> (2, ...), low and high.
+
+    With ``weights`` (n,) it is that of the weighted mean.
 
     >>> values, everyone_alone, all_one = np.arange(100.0), np.arange(100), np.zeros(100, int)
     >>> cluster_interval(values, everyone_alone).round(), cluster_interval(values, all_one)
@@ -25,8 +27,9 @@ def cluster_interval(values: Float64s, clusters: Int64s, *, seed: int = 0) -> Fl
     """
     columns = values.reshape(len(values), -1)
     number, count = _numbered(clusters)
-    sizes = np.bincount(number, minlength=count).astype(np.float64)
-    sums = np.stack([np.bincount(number, column, count) for column in columns.T], axis=1)
+    sizes = np.bincount(number, weights, count).astype(np.float64)
+    weighted = columns if weights is None else columns * weights[:, None]
+    sums = np.stack([np.bincount(number, column, count) for column in weighted.T], axis=1)
     generator = np.random.default_rng(seed)
     means = []
     for _ in range(RESAMPLES):
@@ -36,18 +39,21 @@ def cluster_interval(values: Float64s, clusters: Int64s, *, seed: int = 0) -> Fl
     return np.quantile(means, [tail, 1 - tail], axis=0).reshape(2, *values.shape[1:])
 
 
-def cluster_p_value(differences: Float64s, clusters: Int64s) -> float:
+def cluster_p_value(differences: Float64s, clusters: Int64s, weights: Float64s | None = None) -> float:
     """Two-sided test of 'the mean difference is zero'; 1 where there is one cluster, which can tell nothing.
+
+    With ``weights`` (n,) it is the weighted mean, linearised: e_g = Σ w_i (d_i − d̄) over Σ w_i instead of n.
 
     >>> cluster_p_value(np.array([1.0, 1.0, 1.0, 0.0]), np.array([0, 0, 0, 1])).__round__(2)
     0.3
     """
     number, count = _numbered(clusters)
-    mean = float(differences.mean())
+    given = np.ones(len(differences)) if weights is None else weights
+    mean = float(np.average(differences, weights=weights))
     if count < 2:
         return 1.0
-    residuals = np.bincount(number, differences - mean, count)
-    error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / len(differences)
+    residuals = np.bincount(number, given * (differences - mean), count)
+    error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / float(given.sum())
     if error < 1e-12 * abs(mean):
         return 0.0
     return float(2 * stdtr(count - 1, -abs(mean) / error)) if error else 1.0

@@ -2,6 +2,7 @@
 
     ingest       foreign logs -> one canonical folder
     logs         that folder as a `SearchLog`; what was known at each impression
+    bias         where people look, estimated from their clicks
     vectors      documents and queries as vectors
     users        profiles of users, made of the documents they clicked
     features     what SP knows of a (query, user, document)

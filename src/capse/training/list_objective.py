@@ -36,6 +36,7 @@ class Lists:
     documents: Tensor  # (L, M) rows of the document vectors
     relevant: Tensor  # (L, M) bool
     vectors: Tensor  # (D, k) fixed
+    weights: Tensor | None = None  # (L, M) what a click on each document counts for; None: every click for one
 
 
 class ListObjective(Objective):
@@ -55,22 +56,29 @@ class ListObjective(Objective):
         self.function: Any = build_loss(loss)
         if not isinstance(self.function, SampledLoss):
             raise SettingsError(f"loss.name is {loss.name!r}", f"lists take one of {names_of(SampledLoss)}")
+        if lists.weights is not None and len(self.function.of_sampled(torch.zeros(2), torch.zeros(2, 3))) != 2:
+            remedy = "choose softmax or margin, which have a term for each click"
+            raise SettingsError(f"loss.name is {loss.name!r}, and clicks have weights", remedy)
 
     def forward(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         lists = self.lists
-        documents, relevant = self._drawn(lists.documents[batch], lists.relevant[batch], generator)
+        chosen = self._drawn(lists.documents[batch], lists.relevant[batch], generator)
+        documents, relevant = (column.gather(1, chosen) for column in (lists.documents[batch], lists.relevant[batch]))
         absent = documents < 0
         vectors = lists.vectors[documents.clamp(min=0)]
         scores = self.model.score_lists(lists.queries[batch], lists.profiles[batch], lists.users[batch], vectors)
         beside = scores.masked_fill(relevant | absent, -torch.inf)
         place, column = relevant.nonzero(as_tuple=True)
-        loss: Tensor = self.function.reduce(self.function.of_sampled(scores[place, column], beside[place]))
+        terms = self.function.of_sampled(scores[place, column], beside[place])
+        if lists.weights is not None:
+            weights = lists.weights[batch].gather(1, chosen)[place, column]
+            terms = terms * weights.view(-1, *[1] * (terms.dim() - 1))
+        loss: Tensor = self.function.reduce(terms)
         return loss
 
-    def _drawn(self, documents: Tensor, relevant: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _drawn(self, documents: Tensor, relevant: Tensor, generator: torch.Generator) -> Tensor:
         """At most ``count`` columns of each list: what was clicked, then others by lot."""
         if documents.shape[1] <= self.shown.count:
-            return documents, relevant
+            return torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
         keys = torch.rand(documents.shape, device=documents.device, generator=generator) - (documents < 0).float()
-        chosen = (keys + relevant.float()).topk(self.shown.count, dim=1).indices
-        return documents.gather(1, chosen), relevant.gather(1, chosen)
+        return (keys + relevant.float()).topk(self.shown.count, dim=1).indices

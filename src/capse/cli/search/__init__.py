@@ -13,6 +13,7 @@ COMMANDS: Registry[typer.Typer] = Registry(
     {
         "ingest": "capse.cli.search.ingest:app",
         "simulate": "capse.cli.search.simulate:app",
+        "propensities": "capse.cli.search.propensities:app",
         "train": "capse.cli.search.train:app",
         "evaluate": "capse.cli.search.evaluate:app",
         "rerank": "capse.cli.search.rerank:app",

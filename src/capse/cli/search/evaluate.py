@@ -48,6 +48,14 @@ def evaluate(
         str, typer.Option(help="prequential: all before an impression; frozen: nothing of the split itself.")
     ] = "prequential",
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    bias: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL|NUMBERS",
+            help="Add IPS and SNIPS figures: position, cascade, or propensities of places, between commas.",
+        ),
+    ] = "none",
+    clip: Annotated[float, typer.Option(help="With --bias, the largest weight of a click.")] = 10.0,
     seed: Annotated[int | None, typer.Option(help="Of the training; the recipe's own if not given.")] = None,
     leak_control: Annotated[
         bool, typer.Option("--leak-control", help="Also run it all on shuffled labels: it must end at chance.")
@@ -61,23 +69,26 @@ def evaluate(
     lists are not independent of one another.
     """
     from capse.cli.display import say
+    from capse.cli.search.bias_tables import show_unbiased
     from capse.cli.search.progress import ListProgress
     from capse.experiments.search.choice import Choice
+    from capse.search.bias.settings import PositionBias
     from capse.search.evaluation.evaluate import evaluate
     from capse.search.evaluation.leak_control import leak_control as control
     from capse.search.ingest import open_log
 
-    known = _history(history)
+    known, corrected = _history(history), PositionBias(bias, clip)
     method = method or (BEST if run is None else method_of(run))
     choice = Choice(method, recipe=recipe, run=run, overrides=settings or [], seed=seed)
     others = {name: _other(name) for name in against or ()}
     data = open_log(log)
     with ListProgress(choice.epochs, "mrr") as progress:
         given = [
-            evaluate(other.ranker(data), data, split, history=known, method=name, beside=False)
+            evaluate(other.ranker(data), data, split, history=known, method=name, beside=False, bias=corrected)
             for name, other in others.items()
         ]
-        found = evaluate(choice.ranker(data, progress), data, split, history=known, method=method, against=given)
+        ranker = choice.ranker(data, progress)
+        found = evaluate(ranker, data, split, history=known, method=method, against=given, bias=corrected)
         checked = None
         if leak_control:
             progress.message("once more, with labels shuffled within each list")
@@ -99,6 +110,8 @@ def evaluate(
         _show(found, given)
         (low, high), (least, most) = found.intervals["mrr"], found.intervals_over_users["mrr"]
         echo(f"MRR, 95 % bootstrap interval: {low:.4f} to {high:.4f} over lists, {least:.4f} to {most:.4f} over users.")
+        if found.unbiased is not None:
+            show_unbiased([found, *given])
         echo(f"{found.seconds:.1f} s.")
         if checked is not None:
             echo(f"leak control: MRR {checked.mrr:.4f} on shuffled labels, chance is {checked.chance:.4f}")

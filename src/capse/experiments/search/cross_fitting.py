@@ -17,6 +17,7 @@ import numpy as np
 
 from capse.arrays import Float64s, Int64s
 from capse.errors import DataError, SettingsError
+from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.judged_lists import Ranker
 from capse.search.features import GROUPS
 from capse.search.logs.history import cutoffs
@@ -85,8 +86,9 @@ def fit_blend(
     *,
     groups: Sequence[str] = GROUPS,
     space: VectorSpace | None = None,
+    bias: PositionBias | None = None,
 ) -> SP:
     """LambdaMART over SP's features, or some groups of them, and the scores of cross-fitted rankers."""
     rankers = {label: each.ranker for label, each in fitted.items()}
     scores = {label: each.scores for label, each in fitted.items()}
-    return SP.fit(log, cutoffs(log), settings, groups, space=space, rankers=rankers, scores=scores)
+    return SP.fit(log, cutoffs(log), settings, groups, space=space, rankers=rankers, scores=scores, bias=bias)

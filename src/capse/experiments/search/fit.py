@@ -95,8 +95,10 @@ def fit_search(
     if recipe.profile.user == "trained":
         start_users(network, log, run, given)
     network.to(engine.device)
-    objective = ListObjective(network, training_lists(log, run, given), recipe.loss, recipe.shown)
-    validator = ListValidator(log, run, given, recipe.validation.metric) if len(log.judged("valid")) else None
+    weights = recipe.bias.weights(log, log.of_split("train"))
+    objective = ListObjective(network, training_lists(log, run, given, weights), recipe.loss, recipe.shown)
+    metric = recipe.validation.metric
+    validator = ListValidator(log, run, given, metric, weights) if len(log.judged("valid")) else None
     found: list[Standing] = []
 
     def begin(folder: RunFolder) -> None:

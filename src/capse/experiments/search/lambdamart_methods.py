@@ -11,7 +11,7 @@ results.json           validation MRR, and where the run comes from
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from capse.experiments.search.recipe import SearchRecipe
 from capse.runs.atomic import write_json
 from capse.runs.folder import RunFolder
 from capse.runs.records import provenance
-from capse.runs.settings import to_mapping
+from capse.runs.settings import fill, override, to_mapping
+from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.judged_lists import Ranker
 from capse.search.features import GROUPS
 from capse.search.logs.history import cutoffs
@@ -45,10 +46,12 @@ def fit_sp(
     settings: LambdaMARTSettings | None = None,
     groups: Sequence[str] = GROUPS,
     space: VectorSpace | None = None,
+    bias: PositionBias | None = None,
 ) -> SP:
     """SP with topics of its own, or those of ``space``."""
     space = space or build_vectors(log, VectorSettings())
-    return SP.fit(log, cutoffs(log), replace(settings or LambdaMARTSettings(), seed=seed), groups, space=space)
+    settings = replace(settings or LambdaMARTSettings(), seed=seed)
+    return SP.fit(log, cutoffs(log), settings, groups, space=space, bias=bias)
 
 
 def fit_blend_of(
@@ -59,34 +62,61 @@ def fit_blend_of(
     label: str = "capse",
     settings: LambdaMARTSettings | None = None,
     space: VectorSpace | None = None,
+    bias: PositionBias | None = None,
 ) -> SP:
     """SP with the scores of one more ranker, which ``train`` makes from a log."""
     space = space or build_vectors(log, VectorSettings())
     settings = replace(settings or LambdaMARTSettings(), seed=seed)
-    return fit_blend(log, {label: cross_fit(log, train)}, settings, space=space)
+    return fit_blend(log, {label: cross_fit(log, train)}, settings, space=space, bias=bias)
+
+
+@dataclass(frozen=True)
+class TreeRecipe:
+    """What trees are trained with."""
+
+    bias: PositionBias = field(default_factory=PositionBias)
 
 
 class SPMethod(SearchMethod):
     learns = True
 
+    def resolve(self, recipe: str | Path | None = None, overrides: Sequence[str] = ()) -> Any:
+        """``recipe`` is that of a run of trees."""
+        said: dict[str, Any] = {}
+        if recipe is not None:
+            values = RunFolder(Path(recipe).parent).read_recipe() if Path(recipe).name == "recipe.yaml" else {}
+            if values.get("method") != self.name:
+                raise SettingsError(f"--method {self.name} has no recipe", "leave out --recipe, and --set what it has")
+            said = {"bias": values.get("bias")}
+        return fill(TreeRecipe, override(said, list(overrides)))
+
     def fit(
-        self, log: SearchLog, recipe: Any = None, *, seed: int | None = None, listener: Listener | None = None
+        self,
+        log: SearchLog,
+        recipe: Any = None,
+        *,
+        seed: int | None = None,
+        listener: Listener | None = None,
     ) -> SP:
-        return fit_sp(log, seed or 0)
+        return fit_sp(log, seed or 0, bias=(recipe or TreeRecipe()).bias)
 
     def save(self, ranker: SP, folder: Path, recipe: Any = None) -> None:
         ranker.save(folder)
         write_json(RunFolder(folder).results, {"validation_mrr": ranker.model.validation_mrr, **provenance()})
 
-    def settings(self, ranker: SP) -> dict[str, Any]:
+    def settings(self, ranker: SP, recipe: Any = None) -> dict[str, Any]:
         vectors = {"vectors": to_mapping(ranker.space.settings)} if ranker.space else {}
-        return {"lambdamart": to_mapping(ranker.model.settings), **vectors}
+        bias = {"bias": to_mapping(recipe.bias)} if recipe is not None else {}
+        return {"lambdamart": to_mapping(ranker.model.settings), **vectors, **bias}
 
     def notes(self, ranker: SP) -> list[str]:
         return [warning] if (warning := ranker.standing.warning(ranker.name)) else []
 
     def load(self, run: Path) -> SP:
         return SP.load(run)
+
+    def recipe_of(self, run: Path) -> Path:
+        return RunFolder(run).recipe
 
 
 class BlendMethod(SPMethod):
@@ -103,7 +133,7 @@ class BlendMethod(SPMethod):
     def fit(
         self,
         log: SearchLog,
-        recipe: SearchRecipe | None = None,
+        recipe: Any = None,
         *,
         seed: int | None = None,
         listener: Listener | None = None,
@@ -111,7 +141,9 @@ class BlendMethod(SPMethod):
         recipe = recipe or self.resolve()
         seed = recipe.training.seed if seed is None else seed
         train = partial(train_ranker, recipe=recipe, seed=seed, listener=listener, ranks="model")
-        return fit_blend_of(log, train, seed, label=recipe.method, settings=LambdaMARTSettings(forests=FORESTS))
+        return fit_blend_of(
+            log, train, seed, label=recipe.method, settings=LambdaMARTSettings(forests=FORESTS), bias=recipe.bias
+        )
 
     def save(self, ranker: SP, folder: Path, recipe: SearchRecipe | None = None) -> None:
         super().save(ranker, folder)

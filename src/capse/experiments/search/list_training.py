@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from capse.arrays import Float32s, Float64s, Int64s
 from capse.errors import DataError
 from capse.models import PersonalModel
-from capse.search.evaluation.list_metrics import list_metrics
+from capse.search.evaluation.list_metrics import click_metrics, list_metrics
 from capse.search.logs.search_log import SearchLog
 from capse.search.rankers.neural import UserVectors, padded_lists, score_rows
 from capse.search.rankers.search_run import SearchRun
@@ -25,8 +26,11 @@ def training_users(log: SearchLog) -> list[str]:
     return [log.users[number] for number in dict.fromkeys(log.user[_judged(log)].tolist())]
 
 
-def training_lists(log: SearchLog, run: SearchRun, vectors: Vectors) -> Lists:
-    """The judged lists of the training split, each with what was known of its user before it."""
+def training_lists(log: SearchLog, run: SearchRun, vectors: Vectors, weights: Float64s | None = None) -> Lists:
+    """The judged lists of the training split, each with what was known of its user before it.
+
+    ``weights`` (m,) are what clicks count for; their mean becomes 1, so that a learning rate means the same.
+    """
     impressions = _judged(log)
     users = UserVectors.of(log, vectors, log.time, run.profile, run.numbers)
     documents = padded_lists(log, impressions)
@@ -34,7 +38,12 @@ def training_lists(log: SearchLog, run: SearchRun, vectors: Vectors) -> Lists:
     relevant[documents >= 0] = log.satisfied[log.rows(impressions)]
     arrays = (vectors.queries[impressions], users.profiles[impressions], users.rows[impressions], documents, relevant)
     given = [torch.from_numpy(x).to(run.model.device) for x in (*arrays, vectors.documents)]
-    return Lists(*given)
+    lists = Lists(*given)
+    if weights is None:
+        return lists
+    counts = np.zeros(documents.shape, np.float32)
+    counts[documents >= 0] = weights[log.rows(impressions)]
+    return replace(lists, weights=torch.from_numpy(counts / counts[relevant].mean()).to(run.model.device))
 
 
 def start_users(model: PersonalModel, log: SearchLog, run: SearchRun, vectors: Vectors) -> None:
@@ -55,10 +64,13 @@ def start_users(model: PersonalModel, log: SearchLog, run: SearchRun, vectors: V
 class ListValidator:
     """The metrics of the validation split, with everything known before each impression (prequential).
 
-    As in use, a list stays in the engine's order where nothing is known of its user, if the settings say so.
+    As in use, a list stays in the engine's order where nothing is known of its user, if the settings say so. With
+    ``weights`` (m,) of clicks the metrics are self-normalised inverse-propensity figures.
     """
 
-    def __init__(self, log: SearchLog, run: SearchRun, vectors: Vectors, metric: str) -> None:
+    def __init__(
+        self, log: SearchLog, run: SearchRun, vectors: Vectors, metric: str, weights: Float64s | None = None
+    ) -> None:
         self.log, self.model, self.documents, self.metric = log, run.model, vectors.documents, metric
         self.impressions = log.judged("valid")
         users = UserVectors.of(log, vectors, log.time, run.profile, run.numbers)
@@ -71,6 +83,7 @@ class ListValidator:
         self.ranked = np.repeat(ranked, self.lengths)
         results = log.rows(self.impressions)
         self.relevant = log.satisfied[results]
+        self.weights = None if weights is None else weights[results][self.relevant]
         self.engine = -log.position[results].astype(np.float64)
 
     def __call__(self) -> tuple[float, dict[str, Any]]:
@@ -87,7 +100,9 @@ class ListValidator:
         return score_rows(self.model, self.log, self.impressions, self.queries, profiles, rows, self.documents)
 
     def _means(self, scores: Float64s) -> dict[str, float]:
-        return list_metrics(scores, self.relevant, self.lengths, method="validation").means()
+        if self.weights is None:
+            return list_metrics(scores, self.relevant, self.lengths, method="validation").means()
+        return click_metrics(scores, self.relevant, self.lengths).means(self.weights)
 
 
 def _judged(log: SearchLog) -> Int64s:

@@ -69,7 +69,7 @@ class SearchMethod:
         """Write what `load` reads into a folder."""
         raise NotImplementedError
 
-    def settings(self, ranker: Any) -> dict[str, Any]:
+    def settings(self, ranker: Any, recipe: Any = None) -> dict[str, Any]:
         """What is said of a ranker in ``recipe.yaml``, beside the method."""
         return {}
 
@@ -113,7 +113,7 @@ class SearchMethod:
         with atomic_folder(Path(out)) as folder:
             self.save(ranker, folder, recipe)
             write_identity(folder, log)
-            sections = {"format": FORMAT, "method": self.name, **self.settings(ranker)}
+            sections = {"format": FORMAT, "method": self.name, **self.settings(ranker, recipe)}
             write_text(RunFolder(folder).recipe, yaml.safe_dump(sections, sort_keys=False, allow_unicode=True))
             write_manifest(folder)
 

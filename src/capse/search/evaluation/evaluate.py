@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from capse.arrays import Bools, Int64s
+from capse.arrays import Bools, Float64s, Int64s
 from capse.errors import DataError, SettingsError
 from capse.evaluation.clusters import cluster_interval
 from capse.evaluation.intervals import bootstrap_interval
+from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.comparison import ListComparison, compare_lists
+from capse.search.evaluation.inverse_propensity import WeightedClicks
 from capse.search.evaluation.judged_lists import JudgedLists, Ranker, shuffled
 from capse.search.evaluation.list_metrics import NAMES, ListMetrics, click_reciprocal_ranks, expected_chance
 from capse.search.evaluation.popularity import DocumentOnly
@@ -57,6 +59,7 @@ class SearchEvaluation:
     beside: dict[str, dict[str, float]]
     comparisons: dict[str, ListComparison]  # MRR of this ranker minus that of another
     warnings: list[str]
+    unbiased: dict[str, Any] | None  # inverse-propensity figures, where a position bias was given
     judged: Int64s = field(repr=False)  # (impressions,) of the log
     owners: Int64s = field(repr=False)  # (impressions,) the user of each
     lists: ListMetrics = field(repr=False)
@@ -92,12 +95,14 @@ def evaluate(
     method: str = "",
     beside: bool = True,
     against: Sequence[SearchEvaluation] = (),
+    bias: PositionBias | None = None,
     seed: int = 0,
 ) -> SearchEvaluation:
     """Rank the lists of a split that have a satisfied click.
 
     ``method`` is the ranker's name, its own by default. ``beside`` adds what every result should be seen with,
-    ``against`` comparisons with rankers evaluated before. ``seed`` is that of the shuffle and of the bootstrap.
+    ``against`` comparisons with rankers evaluated before. ``bias`` adds IPS and SNIPS figures, with propensities that
+    are estimated on the splits before this one. ``seed`` is that of the shuffle and of the bootstrap.
     """
     judged = log.judged(split)
     if len(judged) < 2:
@@ -140,6 +145,7 @@ def evaluate(
         beside={name: metrics.means() for name, metrics in others.items()},
         comparisons={name: compare_lists(found.mrr, other.mrr, owners, seed=seed) for name, other in others.items()},
         warnings=[],
+        unbiased=None if bias is None or not bias.corrects else _unbiased(bias, log, lists, scores, seed),
         judged=judged,
         owners=owners,
         lists=found,
@@ -147,6 +153,23 @@ def evaluate(
     )
     comparisons = result.comparisons | {other.method: result.versus(other) for other in against}
     return replace(result, comparisons=comparisons, warnings=_warnings(result, lists))
+
+
+def _unbiased(bias: PositionBias, log: SearchLog, lists: JudgedLists, scores: Float64s, seed: int) -> dict[str, Any]:
+    """IPS and SNIPS of a ranker and of the engine, and what the ranker gains over it."""
+    weights = bias.weights(lists.log, np.flatnonzero(log.split < max(int(log.split[lists.impressions[0]]), 1)))
+    assert weights is not None
+    clicks = WeightedClicks(
+        lists.relevant, lists.lengths, weights[lists.rows], log.user[lists.impressions].astype(np.int64)
+    )
+    engine = -lists.position
+    return {
+        "bias": asdict(bias),
+        "clipped": float((weights[lists.rows][lists.relevant] >= bias.clip).mean()),  # share of the clicks
+        **clicks.figures(scores, seed=seed),
+        "engine": clicks.figures(engine, seed=seed),
+        "gain_over_engine": asdict(clicks.gain(scores, engine, seed=seed)),
+    }
 
 
 def _seen_in_earlier_splits(log: SearchLog, split: str) -> Bools:

@@ -38,9 +38,11 @@ class ListMetrics:
         """(n, 3), columns as in NAMES."""
         return np.stack([self.mrr, self.hits1, self.ndcg10], axis=1)
 
-    def means(self) -> dict[str, float]:
-        """The mean of each metric under its name."""
-        return dict(zip(NAMES, self.table.mean(axis=0).tolist(), strict=True))
+    def means(self, weights: Float64s | None = None) -> dict[str, float]:
+        """The mean of each metric under its name; with ``weights`` (n,) the weighted mean."""
+        if weights is None:
+            return dict(zip(NAMES, self.table.mean(axis=0).tolist(), strict=True))
+        return dict(zip(NAMES, np.average(self.table, axis=0, weights=weights).tolist(), strict=True))
 
 
 def list_metrics(scores: Float64s, relevant: Bools, lengths: Int64s, *, method: str = "the ranker") -> ListMetrics:
@@ -78,6 +80,19 @@ def click_reciprocal_ranks(
     groups = _tie_groups(scores, relevant, lengths, method)
     longest = int(lengths.max(initial=0))
     return _mean_worth(groups, 1 / np.arange(1.0, longest + 1))[groups.of_row[relevant]]
+
+
+def click_metrics(scores: Float64s, relevant: Bools, lengths: Int64s) -> ListMetrics:
+    """The same for every relevant document by its own rank (clicks,), in order of rows, whatever others its list has.
+
+    >>> click_metrics(np.array([3.0, 2.0, 1.0]), np.array([True, False, True]), np.array([3])).table.round(3)
+    array([[1.   , 1.   , 1.   ],
+           [0.333, 0.   , 0.5  ]])
+    """
+    groups = _tie_groups(scores, relevant, lengths, "the ranker")
+    places = 1 / np.arange(1.0, int(lengths.max(initial=0)) + 1)
+    worths = (places, np.ones(1), DISCOUNTS)
+    return ListMetrics(*(_mean_worth(groups, worth)[groups.of_row[relevant]] for worth in worths))
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 Every topic has words of its own and shares query words with others, so that a query alone does not say which topic is
 meant. A user is interested in one or two topics and asks with a query word of one of them. The engine ranks all
 documents by how often they hold the word, with noise. The user looks at position p with probability p^-eta (the
-position-based model: Craswell et al., WSDM 2008), mostly clicks what she is interested in and reads it for long, and
-clicks other things now and then and leaves them soon. What was planted comes with the log.
+position-based model: Craswell et al., WSDM 2008), or reads from the top until a click ends it (the cascade: Guo et al.,
+WSDM 2009), mostly clicks what she is interested in and reads it for long, and clicks other things now and then and
+leaves them soon. What was planted comes with the log.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ import pyarrow as pa
 from capse.arrays import Bools, Int64s
 from capse.errors import SettingsError
 from capse.runs.atomic import write_text
+from capse.runs.settings import check_choices
 from capse.search.logs.documents import Documents
 from capse.search.logs.search_log import IMPRESSIONS, RESULTS, SearchLog
 from capse.search.times import SECOND
@@ -53,7 +55,9 @@ class SimulationSettings:
     results: int = 10  # documents in a list
     meanings: int = 4  # topics that share a query word
     noise: float = 0.7  # standard deviation of what the engine adds to the log of a word's count
+    examination: Literal["position", "cascade"] = "position"  # who looks where: by place, or from the top until a click
     position_bias: float = 0.7  # eta: position p is looked at with probability p^-eta; 0 is no bias
+    continuation: float = 0.5  # of a cascade: the probability of reading on after a click; 1 is no bias
     days: int = 90  # from the first list to the last
     seed: int = 0  # fixes everything that is drawn
 
@@ -67,6 +71,9 @@ class SimulationSettings:
             raise SettingsError(f"simulation.results is {self.results}", f"there are {self.documents} documents")
         if self.noise < 0 or self.position_bias < 0:
             raise SettingsError("simulation.noise or simulation.position_bias is negative", "write 0 or more")
+        check_choices(self, "simulation")
+        if not 0 <= self.continuation <= 1:
+            raise SettingsError(f"simulation.continuation is {self.continuation}", "write a probability")
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,7 @@ class Simulated:
     records: Sequence[Mapping[str, Any]]  # the impressions as JSON lines have them
     interests: Mapping[str, tuple[int, ...]]  # the topics of each user
     document_topics: Int64s  # (D,) the topic of each of ``log.documents``
+    settings: SimulationSettings
 
     @cached_property
     def wanted(self) -> Bools:
@@ -86,6 +94,19 @@ class Simulated:
         for number, user in enumerate(self.log.users):
             interested[number, list(self.interests[user])] = True
         return interested[self.log.user[self.log.impression], self.document_topics[self.log.document]]
+
+    @cached_property
+    def looked_at(self) -> Floats:
+        """(m,) the probability with which the user of a list looked at a result: the position bias that was planted."""
+        log, settings = self.log, self.settings
+        if settings.examination == "position":
+            return np.asarray(log.position**-settings.position_bias, np.float64)
+        stays = 1 - np.where(self.wanted, _CLICK_WANTED, _CLICK_OTHER) * (1 - settings.continuation)
+        chances = np.ones(len(log.document))
+        for place in range(1, int(log.lengths.max())):
+            rows = np.flatnonzero(log.position == place + 1)
+            chances[rows] = chances[rows - 1] * stays[rows - 1]
+        return chances
 
     def write_jsonl(self, folder: str | Path) -> None:
         """Write ``log.jsonl`` and ``documents.jsonl``, as ``capse search ingest`` reads them."""
@@ -108,7 +129,7 @@ def simulate(settings: SimulationSettings | None = None) -> Simulated:
     settings = settings or SimulationSettings()
     world = _World(settings, np.random.default_rng(settings.seed))
     records = world.records()
-    return Simulated(_log(records, world.shelf()), records, world.interests, world.topic_of)
+    return Simulated(_log(records, world.shelf()), records, world.interests, world.topic_of, settings)
 
 
 class _World:
@@ -192,8 +213,13 @@ class _World:
         scores = np.log1p(self.counts[:, word]) + random.normal(0, settings.noise, len(self.counts))
         shown = np.argsort(-scores, kind="stable")[: settings.results]
         wanted = np.isin(self.topic_of[shown], self.interests[user])
-        looked = random.random(len(shown)) < np.arange(1, len(shown) + 1.0) ** -settings.position_bias
-        clicked = looked & (random.random(len(shown)) < np.where(wanted, _CLICK_WANTED, _CLICK_OTHER))
+        drawn = random.random(len(shown))
+        attracted = random.random(len(shown)) < np.where(wanted, _CLICK_WANTED, _CLICK_OTHER)
+        if settings.examination == "position":
+            clicked = attracted & (drawn < np.arange(1, len(shown) + 1.0) ** -settings.position_bias)
+        else:
+            stops = attracted & (drawn >= settings.continuation)
+            clicked = attracted & (np.cumsum(stops) - stops == 0)
         record: dict[str, Any] = {"timestamp": time, "user": user, "session": session, "query": self.vocabulary[word]}
         record["results"] = [f"d{document}" for document in shown]
         record["clicks"] = clicks = []

@@ -47,13 +47,43 @@ class LabelledLists:
     features: FeatureTable
     relevant: Bools  # (rows,)
     lengths: Int64s  # (lists,)
+    weights: Float64s | None = None  # (lists,) what each counts for; None: all the same
+
+    @property
+    def rows(self) -> Float64s | None:
+        """(rows,) the weight of each row's list."""
+        return None if self.weights is None else np.repeat(self.weights, self.lengths)
+
+    def mrr(self, scores: Float64s) -> float:
+        """The mean over lists, by their weights."""
+        return float(np.average(list_metrics(scores, self.relevant, self.lengths).mrr, weights=self.weights))
+
+    def per_click(self, weights: Float64s) -> LabelledLists:
+        """Each list once for every click in it, counting for the click's weight (rows,); its other clicks are left out.
+
+        So every pair of a click and a result that was not clicked has the click's weight, as in the propensity-weighted
+        ranking of Joachims et al. (2017).
+        """
+        clicks = np.flatnonzero(self.relevant)
+        lists = np.repeat(np.arange(len(self.lengths)), self.lengths)[clicks]
+        sizes, starts = self.lengths[lists], (np.cumsum(self.lengths) - self.lengths)[lists]
+        ends = np.cumsum(sizes)
+        rows = np.repeat(starts - ends + sizes, sizes) + np.arange(int(sizes.sum()))
+        own = rows == np.repeat(clicks, sizes)
+        kept = own | ~self.relevant[rows]
+        lengths = np.bincount(np.repeat(np.arange(len(clicks)), sizes)[kept], minlength=len(clicks))
+        features = FeatureTable(self.features.names, self.features.values[rows[kept]])
+        return LabelledLists(features, own[kept], lengths, weights[clicks])
 
     def followed_by(self, other: LabelledLists) -> LabelledLists:
         """These lists and then others."""
         values = np.concatenate([self.features.values, other.features.values])
         labels = np.concatenate([self.relevant, other.relevant])
         lengths = np.concatenate([self.lengths, other.lengths])
-        return LabelledLists(FeatureTable(self.features.names, values), labels, lengths)
+        parts = [lists.weights for lists in (self, other) if lists.weights is not None]
+        return LabelledLists(
+            FeatureTable(self.features.names, values), labels, lengths, np.concatenate(parts) if parts else None
+        )
 
 
 @dataclass(frozen=True)
@@ -83,7 +113,7 @@ class LambdaMART:
         found = [forest.on_valid for forest in forests if forest.on_valid is not None]
         reached = None
         if valid is not None and found:
-            reached = float(list_metrics(_mean(found), valid.relevant, valid.lengths).mrr.mean())
+            reached = valid.mrr(_mean(found))
         grown = replace(settings, trees=round(float(np.mean([forest.trees for forest in forests]))))
         return cls(names, grown, "".join(forest.text for forest in forests), reached)
 
@@ -154,7 +184,7 @@ class _Forest:
         judged = valid
 
         def mrr(scores: Float64s, _: Any) -> tuple[str, float, bool]:
-            return "mrr", float(list_metrics(scores, judged.relevant, judged.lengths).mrr.mean()), True
+            return "mrr", judged.mrr(scores), True
 
         stop = lightgbm.early_stopping(settings.patience, verbose=False)
         options = {"valid_sets": [_dataset(lightgbm, judged, data)], "feval": mrr, "callbacks": [stop]}
@@ -190,6 +220,7 @@ def _dataset(lightgbm: Any, lists: LabelledLists, reference: Any = None) -> Any:
     return lightgbm.Dataset(
         lists.features.values,
         lists.relevant.astype(np.int32),
+        weight=lists.rows,
         group=lists.lengths[lists.lengths > 0],
         feature_name=list(lists.features.names),
         reference=reference,

@@ -6,7 +6,7 @@ Both are LambdaMART over `capse.search.features`; a blend has the scores of othe
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ import numpy as np
 from capse.arrays import Float64s, Int64s
 from capse.errors import RunError, SettingsError
 from capse.runs.atomic import write_json
+from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.judged_lists import Ranker
-from capse.search.evaluation.list_metrics import list_metrics
 from capse.search.features import GROUPS, WITHOUT_USER, log_features
 from capse.search.features.feature_table import FeatureTable, ranks_within, standardised
 from capse.search.features.text_match import TextMatch
@@ -31,6 +31,8 @@ from capse.search.rankers.search_run import SearchRun
 from capse.search.rankers.standing import Standing
 from capse.search.rankers.training_past import TrainingPast
 from capse.search.vectors.vector_space import VectorSpace
+
+Featured = Callable[[Int64s], FeatureTable]  # the features of some impressions of a log
 
 SCORE = "score"  # the group of what other rankers say
 VECTORS, DESCRIPTION, RANKERS = "vectors", "ranker.json", "rankers"  # in a saved ranker's folder
@@ -63,6 +65,7 @@ class SP:
         space: VectorSpace | None = None,
         rankers: Mapping[str, Ranker] | None = None,
         scores: Mapping[str, Float64s] | None = None,
+        bias: PositionBias | None = None,
     ) -> SP:
         """Learn from the judged lists of the training split; the validation split says when to stop.
 
@@ -70,12 +73,16 @@ class SP:
         a training list must come from a ranker that has not seen it (`capse.experiments.search.cross_fitting`): a
         ranker scores what it was trained on far better than anything else, and trees that see such scores trust it
         blindly. NaN stands for 'not scored'; a training or validation list has either all scores or none.
+
+        With a ``bias`` every click counts for its inverse propensity, in training and where validation decides.
         """
         rankers, scores = dict(rankers or {}), dict(scores or {})
         _check(log, rankers, scores)
         text = TextMatch(log.documents.counted())
+        weights = None if bias is None else bias.weights(log, log.of_split("train"))
         train, valid = (
-            _judged(log, split, cutoffs, tuple(groups), space, scores, text) for split in ("train", "valid")
+            _judged(log, split, _features_of(log, cutoffs, tuple(groups), space, scores, text), weights)
+            for split in ("train", "valid")
         )
         model = LambdaMART.fit(train, valid, settings)
         anonymous = None
@@ -83,7 +90,9 @@ class SP:
             one = replace(settings or LambdaMARTSettings(), forests=1)  # for comparison only
             anonymous = LambdaMART.fit(_only(train, WITHOUT_USER), _only(valid, WITHOUT_USER), one)
         name, past = "blend" if rankers else "sp", TrainingPast.of(log)
-        standing = Standing(_engine(log), model.validation_mrr, anonymous.validation_mrr if anonymous else None)
+        standing = Standing(
+            _engine(log, weights), model.validation_mrr, anonymous.validation_mrr if anonymous else None
+        )
         return cls(model, anonymous, tuple(groups), space, rankers, name, standing, past, text)
 
     def score(self, log: SearchLog, impressions: Int64s, cutoffs: Int64s) -> Float64s:
@@ -205,30 +214,41 @@ def _features(
     return FeatureTable.beside([table, score_columns(scores, log.lengths[impressions])])
 
 
-def _judged(
+def _judged(log: SearchLog, split: str, features: Featured, weights: Float64s | None) -> LabelledLists:
+    """The lists of a split that have a satisfied click; with ``weights`` (m,) each of them once for every click."""
+    impressions = log.judged(split)
+    rows = log.rows(impressions)
+    lists = LabelledLists(features(impressions), log.satisfied[rows], log.lengths[impressions])
+    return lists if weights is None else lists.per_click(weights[rows])
+
+
+def _features_of(
     log: SearchLog,
-    split: str,
     cutoffs: Int64s,
     groups: tuple[str, ...],
     space: VectorSpace | None,
     scores: Mapping[str, Float64s],
     text: TextMatch,
-) -> LabelledLists:
-    impressions = log.judged(split)
-    rows = log.rows(impressions)
-    of_rows = {label: column[rows] for label, column in scores.items()}
-    features = _features(log, impressions, cutoffs, groups, space, of_rows, text)
-    return LabelledLists(features, log.satisfied[rows], log.lengths[impressions])
+) -> Featured:
+    def features(impressions: Int64s) -> FeatureTable:
+        rows = log.rows(impressions)
+        of_rows = {label: column[rows] for label, column in scores.items()}
+        return _features(log, impressions, cutoffs, groups, space, of_rows, text)
+
+    return features
 
 
-def _engine(log: SearchLog) -> float | None:
+def _engine(log: SearchLog, weights: Float64s | None) -> float | None:
     """The engine's MRR on the validation lists."""
-    lists = log.judged("valid")
-    if not len(lists):
+    if not len(log.judged("valid")):
         return None
-    rows = log.rows(lists)
-    found = list_metrics(-log.position[rows].astype(np.float64), log.satisfied[rows], log.lengths[lists])
-    return float(found.mrr.mean())
+
+    def place(impressions: Int64s) -> FeatureTable:
+        position = log.position[log.rows(impressions)].astype(np.float64)
+        return FeatureTable.of({"position": position}, len(position))
+
+    lists = _judged(log, "valid", place, weights)
+    return lists.mrr(-lists.features.values[:, 0].astype(np.float64))
 
 
 def _only(lists: LabelledLists, groups: Sequence[str]) -> LabelledLists:
