@@ -24,7 +24,7 @@ app = typer.Typer(
 
 @app.command()
 def reproduce(
-    part: Annotated[str, typer.Argument(help="table1 to table4, figure2 to figure4, claims, or all.")],
+    part: Annotated[str, typer.Argument(help="table1 to table4, figure2 to figure4, ablation, claims, or all.")],
     results: Annotated[Path, typer.Option(help="The folder with the recorded runs.")] = Path("results"),
     out: Annotated[
         Path | None, typer.Option(help="Where figures, report and, with --run, runs go; as --results if not given.")
@@ -34,6 +34,13 @@ def reproduce(
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="With --run: this experiment only; may be repeated.")
     ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="With --run: stop cleanly after so long; the same command goes on.")
+    ] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(help="With --run: copy what is kept of finished runs, all but weights, to this folder."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """Show the paper's tables and figures beside what was recorded, all tie policies side by side.
@@ -42,19 +49,22 @@ def reproduce(
     """
     from capse.errors import SettingsError
     from capse_paper.findings.collect import collect
-    from capse_paper.plans.graphs import OF_SEARCH, PLAN, choose
+    from capse_paper.plans.graphs import OF_SEARCH, choose, plan_of
     from capse_paper.recorded.runs import Results
 
     of_search = part in OF_SEARCH
-    chosen = [] if of_search else choose(PLAN, part, only)  # or a name is wrong, and is said to be before all else
-    if (seeds is not None or only) and not run:
-        raise SettingsError("--seeds and --only are for --run", "give --run too, or leave them out")
+    plan = plan_of(part)
+    chosen = [] if of_search else choose(plan, part, only)  # or a name is wrong, and is said to be before all else
+    if not run and any(option is not None for option in (seeds, only, minutes, records)):
+        raise SettingsError(
+            "--seeds, --only, --minutes and --records are for --run", "give --run too, or leave them out"
+        )
     target = out or results
     if run and of_search:
         _rank(part, target, _numbers(seeds), only)
     elif run:
-        _train(PLAN, chosen, target, _numbers(seeds))
-    found = collect(Results(target if run else results), PLAN, part)
+        _train(plan, chosen, target, _numbers(seeds), minutes, records)
+    found = collect(Results(target if run else results), plan, part)
     if part == "table1":
         _check_data(found)
     echo(json.dumps(found.to_json(part), ensure_ascii=False) if as_json else _text(found))
@@ -65,20 +75,32 @@ def reproduce(
         echo(str(path), err=as_json)
 
 
-def _train(plan: Plan, chosen: list[Experiment], out: Path, seeds: list[int] | None) -> None:
+def _train(
+    plan: Plan,
+    chosen: list[Experiment],
+    out: Path,
+    seeds: list[int] | None,
+    minutes: float | None,
+    records: Path | None,
+) -> None:
     from capse.cli.display import TrainingProgress
+    from capse_paper.jobs.deadline import interrupted_after
+    from capse_paper.jobs.keeping import copy_records
     from capse_paper.jobs.training import missing_jobs
 
     jobs = missing_jobs(plan, chosen, out, seeds)
-    for number, job in enumerate(jobs, start=1):
-        settings = job.recipe
-        with TrainingProgress(settings.training.epochs, settings.validation.metric) as progress:
-            progress.message(f"{number} of {len(jobs)}: {job.folder}")
-            try:
-                job.run(progress)
-            except KeyboardInterrupt:
-                progress.message("stopped; the same command goes on from here")
-                raise typer.Exit(130) from None
+    with interrupted_after(minutes):
+        for number, job in enumerate(jobs, start=1):
+            settings = job.recipe
+            with TrainingProgress(settings.training.epochs, settings.validation.metric) as progress:
+                progress.message(f"{number} of {len(jobs)}: {job.folder}")
+                try:
+                    job.run(progress)
+                except KeyboardInterrupt:
+                    progress.message("stopped; the same command goes on from here")
+                    raise typer.Exit(130) from None
+            if records is not None:
+                copy_records(job.folder, records)
 
 
 def _rank(part: str, out: Path, seeds: list[int] | None, only: list[str] | None) -> None:

@@ -19,7 +19,7 @@ def test_all_that_are_named_after_data_or_the_paper_come_with_its_package():
 def test_the_paper_s_grids():
     """Section 3.1: N and the learning rate as listed for ConvKB, m as listed for CapsE; chosen by Hits@10."""
     filters, rates = (50, 100, 200, 400), (1e-5, 5e-5, 1e-4)
-    assert list(shipped("grid")) == ["capse-paper", "convkb-paper"]
+    assert [name for name in shipped("grid") if name.endswith("-paper")] == ["capse-paper", "convkb-paper"]
     convkb, capse = load_grid("convkb-paper"), load_grid("capse-paper")
     assert convkb.space == {"model.filters": filters, "training.learning_rate": rates}
     assert capse.space == {"model.routing": (1, 3, 5, 7), **convkb.space}

@@ -39,11 +39,20 @@ def _from_runs(model: TripleModel, graph: Graph, paths: list[str], dim: int) -> 
         remedy = "give both the same model.dim" if len(paths) == 1 else f"set model.dim={sum(sizes)}"
         raise SettingsError(f"model.dim is {dim}, and {found}", remedy)
     done, first = [], 0
+    parts = _parts(model, dim)
     for source, path, size in zip(sources, paths, sizes, strict=True):
         alone = len(paths) == 1  # else what a vector has beyond its dimensions would lie where the other run's are
-        done.append(_from_run(model, graph, source, path, first, None if alone else size))
+        done.append(
+            _from_run(model, graph, source, path, first, None if alone else parts * size, 1 if alone else parts)
+        )
         first += size
     return "; ".join(done)
+
+
+def _parts(model: TripleModel, dim: int) -> int:
+    """How many numbers a vector has for each dimension, one after the other: 2 of ComplEx, real and imaginary parts."""
+    widths = {table.shape[1] for table in (model.entities, model.relations)}
+    return widths.pop() // dim if len(widths) == 1 else 1
 
 
 def _into_blocks(
@@ -63,8 +72,10 @@ def _into_blocks(
     return "; ".join(done)
 
 
-def _from_run(model: TripleModel, graph: Graph, source: LinkPredictor, path: str, first: int, most: int | None) -> str:
-    """A run's vectors in the columns from ``first`` on: at most so many, or all that there are."""
+def _from_run(
+    model: TripleModel, graph: Graph, source: LinkPredictor, path: str, first: int, most: int | None, parts: int = 1
+) -> str:
+    """A run's vectors in the columns from ``first`` on, of each part: at most so many, or all that there are."""
     tables = [
         (model.entities, graph.entities, source.model.entities, source.graph.entities),
         (model.relations, graph.relations, source.model.relations, source.graph.relations),
@@ -77,17 +88,23 @@ def _from_run(model: TripleModel, graph: Graph, source: LinkPredictor, path: str
                 f"the vectors in {path} have {width} numbers, and there is room for {room}",
                 "start from a simpler model, e.g. TransE",
             )
-        columns = slice(first, first + width)
+        columns = _columns(first, width, target.shape[1], parts)
         pairs = [(i, known.id(label)) for i, label in enumerate(labels.labels) if label in known]
         here, there = (torch.tensor([pair[side] for pair in pairs], dtype=torch.long) for side in (0, 1))
-        target[here, columns] = values[there]
+        target[here[:, None], columns] = values[there]
         copied.append(f"{len(pairs):,} of {len(labels):,}")
     if model.reciprocal:
         relations, count = source.model.relations, source.model.relation_count
         inverses = relations[count:] if source.model.reciprocal else source.model.scorer.inverse(relations)
         if inverses is not None:
-            model.relations[here + model.relation_count, columns] = inverses[there]
+            model.relations[here[:, None] + model.relation_count, columns] = inverses[there]
     return f"{copied[0]} entities and {copied[1]} relations start from {path}"
+
+
+def _columns(first: int, width: int, room: int, parts: int) -> Tensor:
+    """Where the ``width`` numbers of a vector go among ``room``, its parts to where each part begins there."""
+    starts = torch.arange(parts) * (room // parts) + first
+    return (starts[:, None] + torch.arange(width // parts)).reshape(-1)
 
 
 def _from_words(model: TripleModel, graph: Graph, settings: Start, dim: int) -> str:

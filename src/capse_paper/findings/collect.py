@@ -8,7 +8,7 @@ from typing import Any
 from capse_paper.findings.claims import Claim, claims
 from capse_paper.findings.rows import ROWS, Row
 from capse_paper.findings.targets import outcomes
-from capse_paper.plans.graphs import Plan, needed
+from capse_paper.plans.graphs import Plan, needed, plan_of
 from capse_paper.recorded.grids import RecordedGrid, recorded_grids
 from capse_paper.recorded.runs import Results, departing
 
@@ -38,7 +38,7 @@ class Reproduction:
 def collect(results: Results, plan: Plan, part: str = "all") -> Reproduction:
     """Read what a part needs."""
     experiments = needed(plan, part)  # or it is no part of the paper
-    wanted = [name for name in ROWS if part in (name, "all")]
+    wanted = [name for name in ROWS if part == name or (part == "all" and _is_recorded(results, name))]
     return Reproduction(
         results,
         plan,
@@ -48,3 +48,8 @@ def collect(results: Results, plan: Plan, part: str = "all") -> Reproduction:
         grids=recorded_grids(results.folder) if part == "all" else [],
         departures=departing(results, experiments),
     )
+
+
+def _is_recorded(results: Results, part: str) -> bool:
+    """Whether the report shows a part: the paper's always, the ablation where something of it is recorded."""
+    return part != "ablation" or any(results.records(experiment) for experiment in plan_of(part))

@@ -17,6 +17,7 @@ from capse.graph.dataset import load_graph
 from capse.graph.statistics import CATEGORIES, describe
 from capse_paper.findings import paper
 from capse_paper.findings.search_rows import figure4, table4
+from capse_paper.plans.ablation import ABLATION
 from capse_paper.plans.graphs import FB15K237, ITERATIONS, WN18RR, Experiment, Plan, Settings, find, needed
 from capse_paper.recorded.runs import Record, Results, Table, of_groups, of_released, of_test_set, of_validation, ours
 
@@ -72,6 +73,11 @@ def table3(results: Results, plan: Plan) -> list[Row]:
     return rows
 
 
+def ablation(results: Results) -> list[Row]:
+    """What our capsules consist of, in the order of its plan; test set, both sides."""
+    return [_row(results, experiment, {}, of_test_set) for experiment in ABLATION]
+
+
 def figure2(results: Results, plan: Plan) -> list[Row]:
     """Heads and tails by relation category on FB15k-237."""
     return [
@@ -111,6 +117,7 @@ ROWS: dict[str, Callable[[Results, Plan], list[Row]]] = {
     "figure2": figure2,
     "figure3": figure3,
     "figure4": lambda results, plan: figure4(results),
+    "ablation": lambda results, plan: ablation(results),
 }
 
 

@@ -66,8 +66,9 @@ def missing_jobs(
 ) -> list[Job]:
     """What is still to be done for the chosen experiments, in an order in which every start comes first."""
     jobs: list[Job] = []
-    for experiment in with_starts(plan, chosen):
-        for seed in dict.fromkeys(experiment.seeds if seeds is None else seeds):
+    ordered = with_starts(plan, chosen)
+    for experiment in ordered:
+        for seed in _seeds(experiment, ordered, seeds):
             folder = seed_folder(out, experiment.name, seed)
             if not (folder / EVALUATION).is_file():
                 _check_start(experiment, seed, out)
@@ -79,6 +80,13 @@ def missing_jobs(
     return jobs
 
 
+def _seeds(experiment: Experiment, others: Iterable[Experiment], seeds: Sequence[int] | None) -> list[int]:
+    """Those that are asked for, and those after them that another experiment begins with."""
+    own = experiment.seeds if seeds is None else seeds
+    again = any(other.beside == experiment.name and other.beside_next for other in others)
+    return list(dict.fromkeys([*own, *(seed + 1 for seed in own if again)]))
+
+
 def _recipe(plan: Plan, experiment: Experiment, seed: int, out: str | Path) -> Recipe | RefineRecipe:
     changes = [*experiment.overrides, f"training.seed={seed}"]
     if experiment.refines:
@@ -86,7 +94,8 @@ def _recipe(plan: Plan, experiment: Experiment, seed: int, out: str | Path) -> R
         return refine_recipe(base, experiment.recipe, overrides=changes)
     values = Recipe.resolve(experiment.recipe, data=experiment.dataset, overrides=changes).to_mapping()
     paths = {setting: _data_file(experiment, file) for setting, file in experiment.files}
-    paths |= {setting: seed_folder(out, name, seed) for setting, name in experiment.starts.items()}
+    starts = experiment.starts.items()
+    paths |= {setting: seed_folder(out, name, experiment.seed_of(setting, seed)) for setting, name in starts}
     for setting, path in paths.items():  # not among the changes, which are YAML: a path may be anything
         section, key = setting.split(".")
         values[section][key] = str(path)

@@ -25,6 +25,7 @@ class Experiment:
     overrides: tuple[str, ...] = ()  # as after --set
     start: str | None = None  # the experiment whose run of the same seed the embeddings start from
     beside: str | None = None  # a second one, for the dimensions after those of the first
+    beside_next: bool = False  # of that one the run of the next seed, since the run of the same seed is the start
     adversary: str | None = None  # the experiment whose run of the same seed generates the negatives
     refines: str | None = None  # the experiment whose run of the same seed is refined; the recipe is then a refinement
     against: str | None = None  # the experiment whose run of the same seed it is compared with, triple by triple
@@ -41,4 +42,9 @@ class Experiment:
     @property
     def needs(self) -> list[str]:
         """The experiments whose runs must be there first."""
-        return [*self.starts.values(), *([self.refines] if self.refines else [])]
+        others = [name for name in (self.refines, self.against) if name]
+        return list(dict.fromkeys([*self.starts.values(), *others]))
+
+    def seed_of(self, setting: str, seed: int) -> int:
+        """Of which seed the run is that a setting of the run with ``seed`` names."""
+        return seed + 1 if setting == "start.beside" and self.beside_next else seed

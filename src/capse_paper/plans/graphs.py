@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from capse.errors import SettingsError, UnknownNameError
+from capse_paper.plans.ablation import ABLATION
 from capse_paper.plans.experiment import FB15K237 as FB15K237
 from capse_paper.plans.experiment import WN18RR as WN18RR
 from capse_paper.plans.experiment import WORDS
@@ -16,7 +17,7 @@ from capse_paper.plans.experiment import Settings as Settings
 from capse_paper.plans.refinements import REFINEMENTS
 
 ITERATIONS = (1, 3, 5, 7)  # the routing iterations m of Table 3
-PARTS = ("table1", "table2", "table3", "table4", "figure2", "figure3", "figure4", "claims", "all")
+PARTS = ("table1", "table2", "table3", "table4", "figure2", "figure3", "figure4", "ablation", "claims", "all")
 OF_SEARCH = ("table4", "figure4")  # made of records of rankers, not of these runs
 
 
@@ -106,6 +107,11 @@ PLAN: Plan = (
     *(_routed("capse", "paper", m) for m in ITERATIONS),
     *(_routed("capse-released", "released", m, "training.epochs=50") for m in ITERATIONS),
 )
+
+
+def plan_of(part: str) -> Plan:
+    """The plan that a part is made of: the ablation, which is not the paper's, has one of its own."""
+    return ABLATION if part == "ablation" else PLAN
 
 
 def named(plan: Plan, name: str) -> Experiment:

@@ -104,7 +104,7 @@ def departures(experiment: Experiment, record: Record) -> list[str]:
     ]
     for setting in _STARTS:
         start, name = found.get(setting), experiment.starts.get(setting)
-        planned = f"{name}/seed-{record.seed}" if name else None
+        planned = f"{name}/seed-{experiment.seed_of(setting, record.seed)}" if name else None
         if (start and "/".join(PurePath(str(start)).parts[-2:])) != planned:
             others.append(f"{setting}: {start}, not {planned}")
     return others

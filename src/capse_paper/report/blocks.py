@@ -13,6 +13,10 @@ from capse_paper.report.block import NAMES, NOT_RECORDED, Block, cell, number
 from capse_paper.report.search_blocks import SEARCH_BLOCKS
 
 SHOWN = ("optimistic", "realistic", "pessimistic")
+_OF_TEST_SETS = {  # title, what rows are compared with, labels
+    "table2": ("Table 2", "the run that each began as", ("model", "settings")),
+    "ablation": ("What capsules consist of", "the run that is named", ("model",)),
+}
 _COUNTS = ("entities", "relations", "train", "valid", "test")
 
 
@@ -20,18 +24,19 @@ def blocks(part: str, rows: Sequence[Row]) -> list[Block]:
     """The tables of a table or figure of the paper."""
     if part == "table1":
         return _data(rows)
-    if part == "table2":
+    if part in _OF_TEST_SETS:
+        name, others, columns = _OF_TEST_SETS[part]
         datasets = dict.fromkeys(row["dataset"] for row in rows)
         return [
             _block(
-                f"Table 2, {data_name(dataset)}: {NAMES[metric]} on the test set, both sides, filtered ranks",
+                f"{name}, {data_name(dataset)}: {NAMES[metric]} on the test set, both sides, filtered ranks",
                 [row for row in rows if row["dataset"] == dataset],
                 metric,
-                {"model": "model", "settings": "settings"},
+                {label: label for label in columns},
             )
             for dataset in datasets
             for metric in NAMES
-        ] + _paired(rows)
+        ] + _paired(rows, f"{name}, against {others}: difference of MRR on the same test triples, paired t-test")
     if part == "table3":
         title = "Table 3: Hits@10 % on WN18RR's validation set, N = 50, learning rate 1e-5, m routing iterations"
         return [_block(title, rows, "hits@10", {"settings": "settings", "m": "m", "epoch": "epoch"}, digits=2)]
@@ -127,7 +132,7 @@ def _block(title: str, rows: Sequence[Row], metric: str, labels: Mapping[str, st
     return Block(title, (*labels.values(), "paper", *SHOWN, "seeds"), lines, labels=len(labels))
 
 
-def _paired(rows: Sequence[Row]) -> list[Block]:
+def _paired(rows: Sequence[Row], title: str) -> list[Block]:
     """What is compared triple by triple, a line for each seed."""
     lines = [
         (
@@ -142,7 +147,6 @@ def _paired(rows: Sequence[Row]) -> list[Block]:
         for row in rows
         for seed, test in row.get("paired", {}).items()
     ]
-    title = "Table 2, against the run that each began as: difference of MRR on the same test triples, paired t-test"
     header = ("data set", "model", "against", "seed", "difference", "95 % interval", "p")
     return [Block(title, header, lines, labels=3)] if lines else []
 
