@@ -26,10 +26,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LOG = "tests.log"
 # Tests start as forks of a process that has imported what is slow to import and is never mutated.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["numba", "pandas", "pyarrow.parquet", "pytest", "scipy.stats", "torch", "typer"])
-_IGNORED = (".git", ".venv", "results", "site", "docs", "*.egg-info", ".mypy_cache", ".ruff_cache", ".hypothesis")
+IGNORED = (".git", ".venv", "results", "site", "docs", "*.egg-info", ".mypy_cache", ".ruff_cache", ".hypothesis")
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
@@ -149,7 +150,7 @@ def outcome(tree: Path, tests: list[str], limit: float) -> str:
 
 
 def _run_tests(tree: Path, tests: list[str]) -> None:
-    """The tests of a tree, in a process with children of its own and without a word."""
+    """The tests of a tree, in a process that leads its own group; what they say goes into a file."""
     import pytest
 
     os.setsid()
@@ -157,10 +158,17 @@ def _run_tests(tree: Path, tests: list[str]) -> None:
     os.environ |= {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(tree / "src"))
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
+    log = os.open(tree / LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
     sys.exit(int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests])))
+
+
+def failed_test(tree: Path) -> str:
+    """The test that failed in the last trial of a tree."""
+    lines = (tree / LOG).read_text(encoding="utf-8", errors="replace").splitlines()
+    failed = [line.split(" - ")[0].partition(" ")[2] for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return failed[0] if failed else "no test: the module cannot be imported"
 
 
 def sample(source: str, count: int, seed: int) -> list[Mutant]:
@@ -176,7 +184,7 @@ def try_mutants(module: Path, tests: list[str], tried: list[Mutant]) -> Iterator
     source = (ROOT / module).read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "tree"
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*_IGNORED))
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*IGNORED))
         began = time.monotonic()
         if outcome(tree, tests, 1800) != "survived":
             sys.exit(f"{module}: the tests fail without a mutant")

@@ -20,8 +20,6 @@ from capse.arrays import Float64s, Int64s
 from capse.evaluation.metrics import METRICS, Summary, summarize
 from capse.evaluation.ranks import Ranks
 
-ADJUSTED = ("amri", "adjusted_mrr")
-
 
 def adjusted(ranks: Ranks) -> Summary:
     """Both adjusted metrics under every policy for ties; 0 is chance, 1 perfect, below 0 worse than chance.

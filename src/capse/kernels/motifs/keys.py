@@ -22,7 +22,6 @@ from capse.arrays import Int32s, Int64s
 from capse.kernels.motifs.loops import entry, helper
 
 EDGE, LOOP, MUTUAL, PATH, CLOSURE, TRIANGLE, OUT_EXACTLY, OUT_LEAST, IN_EXACTLY, IN_LEAST = range(10)
-FAMILIES = 10
 
 _MIX = 0x5BD1E995  # odd and below 2^31, so that its product with 32 bits is a positive int64
 

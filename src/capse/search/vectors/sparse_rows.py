@@ -1,16 +1,14 @@
-"""Sparse rows compared pair by pair."""
+"""Numbers for labels, and sparse rows of word counts weighed by rarity."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
-import numba
 import numpy as np
 import scipy.sparse
 
 from capse.arrays import Float64s, Int64s
-from capse.search.logs.documents import count_matrix
 
 Label = TypeVar("Label", bound=Hashable)
 
@@ -29,11 +27,6 @@ def codes(labels: Iterable[Hashable]) -> Int64s:
     labels = list(labels)
     known = numbered(labels)
     return np.array([known[label] for label in labels], np.int64)
-
-
-def presence(texts: Iterable[Iterable[str]], vocabulary: Mapping[str, int]) -> scipy.sparse.csr_matrix:
-    """Which words of the vocabulary (rows, V) each text has: 0 or 1."""
-    return count_matrix([dict.fromkeys(text, 1) for text in texts], vocabulary)
 
 
 def row_sums(rows: scipy.sparse.csr_matrix) -> Float64s:
@@ -61,38 +54,3 @@ def unit_rows(rows: scipy.sparse.csr_matrix, weights: Float64s) -> scipy.sparse.
     lengths = np.sqrt(row_sums(squares))
     weighted.data = weighted.data / np.repeat(np.where(lengths > 0, lengths, 1), np.diff(weighted.indptr))
     return weighted
-
-
-def paired(left: scipy.sparse.csr_matrix, i: Any, right: scipy.sparse.csr_matrix, j: Any) -> Float64s:
-    """The inner products of rows ``left[i[p]]`` and ``right[j[p]]`` for every pair p."""
-    left.sort_indices()
-    right.sort_indices()
-    products = np.zeros(len(i))
-    _paired(left.indptr, left.indices, left.data, i, right.indptr, right.indices, right.data, j, products)
-    return products
-
-
-@numba.njit(cache=True)
-def _paired(
-    starts: Any,
-    columns: Any,
-    values: Any,
-    i: Any,
-    other_starts: Any,
-    other_columns: Any,
-    other_values: Any,
-    j: Any,
-    out: Any,
-) -> None:
-    for p in range(len(i)):
-        a, a_end = starts[i[p]], starts[i[p] + 1]
-        b, b_end = other_starts[j[p]], other_starts[j[p] + 1]
-        while a < a_end and b < b_end:
-            if columns[a] == other_columns[b]:
-                out[p] += values[a] * other_values[b]
-                a += 1
-                b += 1
-            elif columns[a] < other_columns[b]:
-                a += 1
-            else:
-                b += 1
