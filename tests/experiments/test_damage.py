@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 import capse
 from capse.errors import RunError
+from capse.experiments.halving import tune_within
 from capse.experiments.search.methods import METHODS
+from capse.experiments.tune import tune
 from capse.graph.dataset import Graph
 from capse.runs.folder import RunFolder
 from capse.search.logs.search_log import SearchLog
@@ -111,6 +114,28 @@ def test_a_damaged_checkpoint_is_refused_by_name(runs: Path, planted: Graph, tmp
         with pytest.raises(RunError) as error:
             capse.fit(planted, capse.DistMult(dim=8), out=tmp_path / "run", training=QUICK, resume=True)
         assert str(file) in error.value.message
+
+
+@pytest.mark.parametrize("kind", ["grid", "halving"])
+def test_damage_to_a_study_is_refused_by_name(planted: Graph, tmp_path: Path, run_command, kind: str) -> None:
+    small = ["model.dim=4", "training.epochs=1", "training.device=cpu"]
+    study = tmp_path / "study"
+    if kind == "grid":
+        tune(planted, {"recipe": "distmult", "grid": {"model.dim": [2]}}, out=study, overrides=small[1:])
+    else:
+        tune_within(planted, minutes=0.001, out=study, overrides=small)
+    names = json.loads((study / "manifest.json").read_text())["files"]
+    assert {"study.yaml", "graph/train.parquet", "vocabulary/entities.parquet"} < set(names)
+    assert ("halving.json" in names) == (kind == "halving")
+    for name in ["manifest.json", *names]:
+        whole = (study / name).read_bytes()
+        for content in damaged(whole, FEW):
+            (study / name).write_bytes(content)
+            status, output, errors = run_command("tune", "--resume", "--out", study)
+            assert (status, output) == (2, "")
+            assert errors.startswith(f"error: {study / name} is damaged"), errors
+        (study / name).write_bytes(whole)
+    assert run_command("tune", "--resume", "--out", study)[0] == 0
 
 
 def test_a_model_that_was_lost_is_made_anew(runs: Path, planted: Graph, tmp_path: Path) -> None:

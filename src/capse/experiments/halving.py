@@ -35,8 +35,9 @@ from capse.experiments.study import Outcome, StudyFolder, data_source, graph_nam
 from capse.experiments.validation import ChosenMetric
 from capse.experiments.workers import attempt
 from capse.graph.dataset import Graph, as_graph
-from capse.runs.atomic import atomic_folder, write_json, write_text
+from capse.runs.atomic import atomic_folder, write_json
 from capse.runs.formats import FORMAT, upgraded
+from capse.runs.manifest import entering
 from capse.runs.settings import load_yaml
 
 DEFAULT_MINUTES = 15.0
@@ -115,7 +116,10 @@ def tune_within(
 
 def is_halving(study: StudyFolder) -> bool:
     """Whether the study in a folder was begun without a grid."""
-    return study.file.is_file() and "candidates" in load_yaml(study.file.read_text(encoding="utf-8"), str(study.file))
+    if not study.file.is_file():
+        return False
+    study.check()
+    return "candidates" in load_yaml(study.file.read_text(encoding="utf-8"), str(study.file))
 
 
 def load_candidates(study: StudyFolder) -> list[Recipe]:
@@ -139,8 +143,7 @@ def _begin(study: StudyFolder, graph: Graph, source: str, overrides: list[str]) 
         raise SettingsError("nothing would be validated", "set validation.every and training.epochs to 1 or more")
     values = {"format": FORMAT, "candidates": [recipe.to_mapping() for recipe in recipes]}
     with atomic_folder(study.path) as temporary:
-        StudyFolder(temporary).write_graph(graph)
-        write_text(StudyFolder(temporary).file, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        StudyFolder(temporary).write(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), graph)
 
 
 class _Session:
@@ -244,7 +247,8 @@ class _Session:
     def _save(self) -> None:
         self.saved = time.monotonic()
         self.state.spent = self.spent
-        write_json(self.file, asdict(self.state))
+        with entering(self.study.path, self.file):
+            write_json(self.file, asdict(self.state))
 
     def outcomes(self) -> list[Outcome]:
         """How the candidates did that were trained, best first; also written into the folder."""

@@ -20,6 +20,7 @@ from capse.graph.link_prediction.predictor import save_run_graph
 from capse.graph.vocabulary import Vocabulary
 from capse.runs.atomic import storage_errors, write_text
 from capse.runs.folder import RunFolder, is_begun
+from capse.runs.manifest import check_files, write_manifest
 
 _CLAIMING = 1 << 40  # a byte of the lock file beyond those of the trials
 
@@ -62,8 +63,9 @@ class TrialSource(Protocol):
 
 
 class StudyFolder:
-    """``study.yaml``, ``graph/``, ``vocabulary/``, ``trials/NNN`` (a run each; ``NNN.error`` says why one failed),
-    ``trials.jsonl`` (how they ended, best first), ``best.yaml``, and ``study.db`` where trials are drawn."""
+    """``study.yaml``, ``graph/``, ``vocabulary/``, ``manifest.json`` (their checksums), ``trials/NNN`` (a run each;
+    ``NNN.error`` says why one failed), ``trials.jsonl`` (how they ended, best first), ``best.yaml``, ``halving.json``
+    where there is no grid, and ``study.db`` where trials are drawn."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -81,16 +83,21 @@ class StudyFolder:
         return self.trials / f"{number:03}.error"
 
     def is_begun(self, resume: bool) -> bool:
-        """Whether a study was begun here; refuses to overwrite one, or anything else."""
-        return is_begun(self.path, self.file, "study", resume)
+        """Whether a study was begun here; refuses to overwrite one, or anything else, and one that is damaged."""
+        begun = is_begun(self.path, self.file, "study", resume)
+        if begun:
+            self.check()
+        return begun
 
-    def write(self, grid: Grid, graph: Graph) -> None:
-        """Write all that a resumed study and its processes need."""
-        self.write_graph(graph)
-        write_text(self.file, grid.to_yaml())
+    def check(self) -> None:
+        """Refuse a study of which a file is not as it was written."""
+        check_files(self.path, required=False)
 
-    def write_graph(self, graph: Graph) -> None:
+    def write(self, said: str, graph: Graph) -> None:
+        """Write all that a resumed study and its processes need; ``said`` is what was asked for, as YAML."""
         save_run_graph(RunFolder(self.path), graph)
+        write_text(self.file, said)
+        write_manifest(self.path)
 
     def load_graph(self, name: str) -> Graph:
         """The graph that the study was begun with, under the name it was trained by."""

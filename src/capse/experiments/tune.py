@@ -24,6 +24,7 @@ from capse.graph.dataset import Graph, load_graph
 from capse.models import build_model
 from capse.runs.atomic import atomic_folder, write_text
 from capse.runs.devices import choose_device
+from capse.runs.manifest import entering
 from capse.training.objectives import build_objective
 from capse.training.optimizers import build_optimizer
 
@@ -177,7 +178,7 @@ def _begin(study: StudyFolder, grid: Grid, graph: Graph, resume: bool) -> bool:
             folder = StudyFolder(temporary)
             if grid.search.sampler != "grid":
                 Sampling(folder, grid, graph).close()
-            folder.write(_kept(grid), graph)
+            folder.write(_kept(grid).to_yaml(), graph)
     except StorageError:
         if not (resume and study.file.is_file()):
             raise
@@ -189,7 +190,8 @@ def _remember(study: StudyFolder, grid: Grid) -> None:
     """Keep what a resumed study may change: where it trains, and how many trials are drawn."""
     text = _kept(grid).to_yaml()
     if text != study.file.read_text(encoding="utf-8"):
-        write_text(study.file, text)
+        with study.claiming(), entering(study.path, study.file):
+            write_text(study.file, text)
 
 
 def _kept(grid: Grid) -> Grid:

@@ -19,7 +19,10 @@ from capse.runs.atomic import write_text
 MANIFEST = "manifest.json"
 UNFINISHED = ".forgetting"  # says whom a run is being rewritten without
 # No part of what a run answers.
-_RECORDS = {MANIFEST, UNFINISHED, "metrics.jsonl", "results.json", "checkpoints", "tensorboard", "tracking"}
+_RECORDS = {
+    *(MANIFEST, UNFINISHED, "metrics.jsonl", "results.json", "checkpoints", "tensorboard", "tracking"),
+    "study.db",  # which Optuna writes to
+}
 _REMEDY = "restore the run from a copy, or train it again"
 
 Entry = dict[str, Any]
