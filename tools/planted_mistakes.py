@@ -1,4 +1,4 @@
-"""Plant the mistakes of `planted_mistakes.yaml`, one at a time, and write which test fails to results/planted-mistakes.md.
+"""Plant the mistakes of `planted_mistakes.yaml`, one at a time; results/planted-mistakes.md says which test fails.
 
 python tools/planted_mistakes.py
 """
@@ -20,8 +20,9 @@ PLAN = Path(__file__).with_suffix(".yaml")
 TABLE = ROOT / "results" / "planted-mistakes.md"
 HEAD = """# Planted mistakes
 
-Twelve places where a mistake could be made without a failing test, at commit cf3fbbc. `tools/planted_mistakes.py` made each
-of them in a copy of the tree, at commit {commit} on {date}, and ran the tests that `tools/planted_mistakes.yaml` names.
+Eleven mistakes, one of them in two places, could be made at commit cf3fbbc without a failing test.
+`tools/planted_mistakes.py` made each of them in a copy of the tree, at commit {commit} on {date},
+and ran the tests that `tools/planted_mistakes.yaml` names.
 
 | mistake | module | the first test that fails |
 | --- | --- | --- |
@@ -29,7 +30,7 @@ of them in a copy of the tree, at commit {commit} on {date}, and ran the tests t
 
 
 def main() -> None:
-    rows = []
+    rows, head = [], HEAD.format(commit=commit(), date=date.today())
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "tree"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*IGNORED))
@@ -44,7 +45,7 @@ def main() -> None:
             noticed = f"`{failed_test(tree)}`" if result == "killed" else f"none ({result})"
             rows.append(f"| {one['mistake']} | `{one['module']}` | {noticed} |\n")
             print(rows[-1], end="", flush=True)
-    TABLE.write_text(HEAD.format(commit=commit(), date=date.today()) + "".join(rows), encoding="utf-8")
+    TABLE.write_text(head + "".join(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":
