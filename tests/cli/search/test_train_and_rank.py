@@ -170,7 +170,7 @@ def test_rerank_one_query_and_a_file_of_them(capse, log, best, tmp_path):
         ("evaluate --log LOG --method se --run RUN", "runs are of sp, transe, convkb, capse, blend"),
         ("evaluate --log LOG --method transe --run RUN", "was trained with capse, not transe"),
         ("evaluate --log LOG --method capse --run RUN --set training.epochs=1", "give either"),
-        ("evaluate --log LOG --method sp --set training.epochs=1", "has no recipe"),
+        ("evaluate --log LOG --method sp --set training.epochs=1", "unknown setting 'training'"),
         ("evaluate --log LOG --method se --history all", "choose from prequential, frozen"),
         ("evaluate --log LOG --method capse --set training.epoch=1", "did you mean 'training.epochs'"),
         ("evaluate --log RUN --method se", "log"),

@@ -54,7 +54,7 @@ class CountsMethod(SearchMethod):
     def save(self, ranker, folder, recipe=None):
         (folder / "clicks.json").write_text(json.dumps(ranker.clicks))
 
-    def settings(self, ranker):
+    def settings(self, ranker, recipe=None):
         return {"weight": ranker.weight}
 
     def load(self, run):
