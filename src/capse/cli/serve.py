@@ -24,6 +24,12 @@ def serve(
     ] = "capse.db",
     workers: Annotated[int, typer.Option(help="How many processes answer.")] = 1,
     require_keys: Annotated[bool, typer.Option("--require-keys", help="Refuse requests without an API key.")] = False,
+    keep_lists: Annotated[
+        float, typer.Option(metavar="DAYS", help="Keep queries and lists for so many days, to learn from them.")
+    ] = 0.0,
+    keep_texts: Annotated[
+        float, typer.Option(metavar="DAYS", help="Keep the documents' texts that came with them, too.")
+    ] = 0.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Answer over HTTP with trained runs: names, predictions, scores, explanations, re-ranking, events, and a page.
@@ -52,6 +58,8 @@ def serve(
         database=db,
         workers=workers,
         require_keys=require_keys,
+        keep_lists=keep_lists,
+        keep_texts=keep_texts,
         log_level=log_level,
     )
     run_server(settings, started=echo)

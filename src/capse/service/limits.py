@@ -33,6 +33,7 @@ EVENTS_A_REQUEST = 50
 MAX_EVENTS = 1_000  # events in one request, and in one call of the store
 MAX_SHOWN = 1_000  # documents of an impression
 MAX_SECONDS = 1e9  # of a dwell
+MAX_DAYS = 3_650  # that lists and texts are kept
 MAX_WAITING = 4_096  # questions that may wait to be scored
 MAX_CONNECTIONS = 2_000  # at a time, in each worker
 THREADS = 32  # that may wait for the database, in each worker: those that add events share a transaction

@@ -42,6 +42,7 @@ class Metrics:
         self.batch_requests = histogram("capse_batch_requests", "Requests with questions in one call.", buckets=_SIZES)
         self.batch_seconds = histogram("capse_batch_seconds", "Seconds of one call.", buckets=_SECONDS)
         self.reloads = counter("capse_reloads_total", "Reloads of the runs.", ["outcome"])
+        self.lists = counter("capse_lists_total", "Lists to be learned from.", ["outcome"])
         self.model = gauge(
             "capse_model_info", "1 for the version in service.", ["kind", "version"], multiprocess_mode="livemax"
         )

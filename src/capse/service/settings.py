@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capse.errors import SettingsError
+from capse.service.limits import MAX_DAYS
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,10 @@ class ServiceSettings:
     workers: int = 1  # processes
     require_keys: bool = False  # refuse requests without an API key, on a loopback address too
     log_level: str = "info"  # debug, info, warning or error
+    keep_lists: float = (
+        0.0  # days that what was ranked is kept to be learned from: query, documents, order; 0: not at all
+    )
+    keep_texts: float = 0.0  # days that the documents' texts which came with it are kept
     window: float = 0.002  # seconds that a question waits for others to be scored with it
     rates: Path | None = None  # the file where several workers count requests; the supervisor's
 
@@ -28,6 +33,11 @@ class ServiceSettings:
             raise SettingsError(f"--workers is {self.workers}", "start 1 or more")
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"--port is {self.port}", "choose one from 1 to 65535")
+        for option, days in (("--keep-lists", self.keep_lists), ("--keep-texts", self.keep_texts)):
+            if not 0 <= days <= MAX_DAYS:
+                raise SettingsError(f"{option} is {days:g}", f"give days, up to {MAX_DAYS:,}; 0 keeps nothing")
+        if self.keep_texts and not self.keep_lists:
+            raise SettingsError("--keep-texts is given without --keep-lists", "texts are kept with lists: give both")
 
     @property
     def needs_keys(self) -> bool:

@@ -19,6 +19,7 @@ from capse.service.guard import Guard
 from capse.service.loaded_models import Models, without_paths
 from capse.service.observe import Metrics
 from capse.service.rates import Buckets
+from capse.service.recording import Recorder
 from capse.service.settings import ServiceSettings
 from capse.service.store import Store
 
@@ -46,6 +47,7 @@ class Service:
         self.metrics.serving(self.models.versions, {})
         self.batcher = Batcher(settings.window, self.metrics.batch)
         self.store = self._open_store()
+        self.recorder = self._recorder()
         if self.models.search is not None and self.store is not None:
             self.models.search.catch_up(self.store)
         self.guard = Guard(self.store, require_keys=settings.needs_keys, rates=Buckets(settings.rates))
@@ -64,6 +66,14 @@ class Service:
             remedy = "make one with 'capse key add', or serve on 127.0.0.1 without --require-keys"
             raise SettingsError(f"{store.where} holds no API key", remedy)
         return store
+
+    def _recorder(self) -> Recorder | None:
+        """Where lists are to be kept."""
+        if not self.settings.keep_lists:
+            return None
+        if self.store is None or self.models.search is None:
+            raise SettingsError("--keep-lists is given, but no search run is served", "serve one, or leave it out")
+        return Recorder(self.store, self.settings, self.metrics)
 
     def require_store(self) -> Store:
         """Where profiles are: there is one wherever a search run is served."""
@@ -141,5 +151,7 @@ class Service:
         """Answer what waits, and let go of everything."""
         self.batcher.stop()
         self.guard.rates.close()
+        if self.recorder is not None:
+            self.recorder.close()
         if self.store is not None:
             self.store.close()

@@ -168,3 +168,51 @@ def test_the_group_lists_its_commands_without_importing_them(capse):
     assert status == 0
     assert "ingest    " in output
     assert "simulate  " in output
+
+
+def test_what_the_service_stored_is_a_log(work, capse):
+    from capse.service.store import Event, KeptList, Store
+
+    with Store.open("capse.db") as store:
+        store.keep_lists([KeptList("ada", "s", (TIME + n) * 10**6, "q", ("a", "b"), (2, 1), "v") for n in range(4)])
+        store.add([Event(id="c", kind="click", user="ada", session="s", time=(TIME + 9) * 10**6, document="b")])
+    (work / "documents.jsonl").write_text('{"document": "a", "title": "A"}\n')
+    status, output, errors = capse("ingest", "sqlite:///capse.db", "documents.jsonl", "--out", "out", "--json")
+    assert status == 0, errors
+    report = json.loads(output)
+    assert (report["source_format"], report["counts"]["impressions"], report["counts"]["clicks"]["kept"]) == (
+        "store",
+        4,
+        1,
+    )
+    assert SearchLog.load(work / "out").documents.titles == ["A", ""]
+    assert capse("ingest", "sqlite:///capse.db", "--since", str(TIME + 2), "--out", "later")[0] == 0
+    assert len(SearchLog.load(work / "later")) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["sqlite:///none.db"], "none.db cannot be reached"),
+        (["mysql://host/db"], "there is no support for mysql databases"),
+        (["postgresql://nobody@localhost:1/db"], "cannot be reached"),
+        (["sqlite:///a.db", "sqlite:///b.db"], "one database is read at a time"),
+        (["log.jsonl", "--since", "2024-01-01"], "--since is for a database"),
+        (["sqlite:///log.jsonl"], "log.jsonl is damaged"),
+        (["sqlite:///empty.db", "none.jsonl"], "holds no lists to learn from"),
+        (["sqlite:///empty.db"], "holds no lists to learn from"),
+        (["sqlite:///empty.db", "--since", "whenever"], "--since is 'whenever': write a date"),
+        (["sqlite:///empty.db", "--format", "jsonl"], "--format is given with a database"),
+    ],
+)
+def test_a_database_that_cannot_be_read(work, capse, arguments, says):
+    from capse.service.store import Store
+
+    Store.open("empty.db").close()
+    before = sorted(work.iterdir())
+    status, output, errors = capse("ingest", *arguments, "--out", "out")
+    assert (status, output) == (2, "")
+    assert says in errors.splitlines()[-1]
+    assert sorted(path for path in work.iterdir() if "empty.db" not in path.name) == [
+        path for path in before if "empty.db" not in path.name
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,7 +25,12 @@ app = typer.Typer(
 def ingest(
     out: Annotated[Path, typer.Option(help="The new folder to write.")],
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILES...", help="Files or folders of one log; gz, bz2 or zst too.")
+        list[str] | None,
+        typer.Argument(
+            metavar="FILES...",
+            help="Files or folders of one log; gz, bz2 or zst too. Or the service's database, sqlite:///FILE or "
+            "postgresql://..., with files that describe documents.",
+        ),
     ] = None,
     format: Annotated[
         str | None,
@@ -33,6 +38,9 @@ def ingest(
     ] = None,
     from_git: Annotated[
         Path | None, typer.Option(metavar="REPO", help="Make a log from the commits of this git repository.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Of a database, leave out lists from before this time.")
     ] = None,
     engine: Annotated[str, typer.Option(help="duckdb, or spark for a log that outgrows a machine.")] = "duckdb",
     settings: Annotated[
@@ -50,17 +58,22 @@ def ingest(
 
     from capse.cli.search.settings import settings_of
     from capse.errors import SettingsError
-    from capse.search.ingest import IngestSettings, ingest
+    from capse.search.ingest import IngestSettings
 
     if bool(files) == (from_git is not None):
         what = "both files and --from-git are given" if files else "no log is named"
         raise SettingsError(what, "name its files or folders, or a repository with --from-git")
+    databases, names = [name for name in files or () if "://" in name], files or []
+    if len(databases) > 1 or (since and not databases):
+        raise SettingsError("one database is read at a time, and --since is for a database", "name one")
     if from_git is not None:
-        files, format = [from_git], "git"
+        names, format = [str(from_git)], "git"
     try:
-        report = ingest(
-            files or [],
-            out,
+        report = _ingested(
+            [Path(name) for name in names if name not in databases],
+            databases[0] if databases else None,
+            since,
+            out=out,
             settings=settings_of(IngestSettings, "ingest", settings),
             engine=engine,
             format=format,
@@ -70,6 +83,22 @@ def ingest(
         echo("stopped; nothing was written", err=True)
         raise typer.Exit(130) from None
     echo(json.dumps(asdict(report), ensure_ascii=False) if as_json else _as_text(report, out))
+
+
+def _ingested(paths: list[Path], database: str | None, since: str | None, **options: Any) -> IngestReport:
+    """What becomes of files, or of what the service stored."""
+    from capse.search.ingest import ingest
+
+    if database is None:
+        return ingest(paths, **options)
+    from capse.cli.search.stored import open_stored_log
+
+    if options["format"] is not None:
+        from capse.errors import SettingsError
+
+        raise SettingsError("--format is given with a database", "leave it out")
+    with open_stored_log(database, since) as stored:
+        return ingest(paths, **options | {"format": stored})
 
 
 def _as_text(report: IngestReport, out: Path) -> str:

@@ -21,7 +21,7 @@ from capse.errors import DataError
 from capse.runs.atomic import atomic_folder, check_free, write_json
 from capse.search.ingest.engines import ENGINES, open_engine
 from capse.search.ingest.settings import IngestSettings
-from capse.search.ingest.sources import SOURCES, detect
+from capse.search.ingest.sources import SOURCES, Source, detect
 from capse.search.ingest.staging import Staging
 from capse.search.logs.search_log import FORMAT, SPLITS, SearchLog
 
@@ -51,11 +51,12 @@ def ingest(
     *,
     settings: IngestSettings | None = None,
     engine: str = "duckdb",
-    format: str | None = None,
+    format: str | Source | None = None,
     progress: Progress = lambda step: None,
 ) -> IngestReport:
     """Write the folder ``out`` from the files or folders of a log; its format is detected if not given.
 
+    ``format`` may also be a source itself, which then may do without files.
     ``progress`` is told each step as it begins. Nothing is left behind on an error or Ctrl-C.
     """
     start = time.perf_counter()
@@ -63,8 +64,7 @@ def ingest(
     out = Path(out)
     check_free(out)
     paths = [Path(path) for path in ([source] if isinstance(source, (str, Path)) else source)]
-    name = detect(paths) if format is None else format
-    log_source = SOURCES[name]
+    name, log_source = _source(paths, format)
     with atomic_folder(out) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
@@ -82,7 +82,9 @@ def ingest(
             write_tables(folder, running, ingested, staging)
         shutil.rmtree(scratch)
         if not ingested.counts["results"]["kept"]:
-            raise DataError(f"{_names(paths)}: no usable row ({_reasons(ingested.quarantined)})", "check the format")
+            raise DataError(
+                f"{_names(paths) or name}: no usable row ({_reasons(ingested.quarantined)})", "check the format"
+            )
         report = IngestReport(
             name=out.resolve().name,
             source=[path.resolve().name for path in paths],
@@ -107,6 +109,14 @@ def open_log(path: str | Path) -> SearchLog:
         folder = Path(aside, path.resolve().name)
         ingest(path, folder)
         return SearchLog.load(folder)
+
+
+def _source(paths: Sequence[Path], format: str | Source | None) -> tuple[str, Source]:
+    """A source and the name of what it reads."""
+    if format is not None and not isinstance(format, str):
+        return str(getattr(format, "name", type(format).__name__)), format
+    name = detect(paths) if format is None else format
+    return name, SOURCES[name]
 
 
 def _counts(folder: Path) -> dict[str, Any]:

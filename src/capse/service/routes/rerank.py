@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time as clock
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Annotated, Any
 
@@ -15,7 +17,7 @@ from capse.search.serving.list_scorers import ShownDocument
 from capse.search.serving.reasons import Reasons
 from capse.search.serving.reranker import RankedDocument
 from capse.search.times import to_seconds
-from capse.service.fields import Id, Query, Session, Time, UserId, one_or_many
+from capse.service.fields import Id, Query, Session, Time, UserId, one_or_many, storable
 from capse.service.guard import GuardedRoute, charge, needs, require_user
 from capse.service.limits import (
     DOCUMENTS_A_REQUEST,
@@ -28,8 +30,8 @@ from capse.service.limits import (
 )
 from capse.service.problems import Problem
 from capse.service.search_model import SearchModel
-from capse.service.state import service_of
-from capse.service.store import Store
+from capse.service.state import Service, service_of
+from capse.service.store import KeptList, KeptText
 
 router = APIRouter(prefix="/v1", tags=["search"], route_class=GuardedRoute)
 
@@ -163,23 +165,51 @@ async def rerank(request: Request, asked: Annotated[OneOrMany, Body(openapi_exam
     charge(request, work, DOCUMENTS_A_REQUEST)
     # Large requests wait for each other, so that together they slow the others down as little as one of them does.
     async with service.large if work > DOCUMENTS_A_REQUEST else nullcontext():
-        results = await asyncio.to_thread(_ranked, model, service.require_store(), lists)
+        results = await asyncio.to_thread(_ranked, service, model, lists)
     if isinstance(asked, RerankBulk):
         return JSONResponse({"results": results, "model": model.version})
     return JSONResponse({"documents": results[0], "model": model.version})
 
 
-def _ranked(model: SearchModel, store: Store, lists: list[RerankList]) -> list[list[dict[str, Any]]]:
+def _ranked(service: Service, model: SearchModel, lists: list[RerankList]) -> list[list[dict[str, Any]]]:
+    store = service.require_store()
     model.catch_up(store)
-    results = []
+    results, kept = [], []
     for one in lists:
         shown = [ShownDocument(item) if isinstance(item, str) else item.shown() for item in one.documents]
         stored = None if one.user is None else store.state(one.user)
         known_as = "" if one.user is None or store.is_forgotten(one.user) else one.user  # by the run
         time = None if one.time is None else to_seconds(one.time)
         about = {"user": known_as, "session": one.session, "time": time, "explain": one.explain}
-        results.append([_body(ranked) for ranked in model.rerank(stored, one.query, shown, **about)])
+        ranked = model.rerank(stored, one.query, shown, **about)
+        results.append([_body(document) for document in ranked])
+        if service.recorder is not None and known_as:
+            kept.append(_kept(one, shown, ranked, model.version, texts=service.recorder.keeps_texts))
+    if service.recorder is not None:
+        service.recorder.keep(kept)
     return results
+
+
+def _kept(
+    one: RerankList, shown: list[ShownDocument], ranked: list[RankedDocument], version: str, *, texts: bool
+) -> KeptList:
+    """What is to be learned from: the list as it came, and as it went."""
+    return KeptList(
+        user=one.user or "",
+        session=one.session,
+        time=clock.time_ns() // 1_000 if one.time is None else one.time,
+        query=one.query,
+        documents=tuple(document.id for document in shown),
+        shown=tuple(document.position for document in ranked),
+        model=version,
+        texts=tuple(_told_of(shown)) if texts else (),
+    )
+
+
+def _told_of(shown: list[ShownDocument]) -> Iterator[KeptText]:
+    for document in shown:
+        if (document.title or document.text) and storable(document.title + (document.text or "")):
+            yield KeptText(document.id, document.title, document.text)
 
 
 def _body(ranked: RankedDocument) -> dict[str, Any]:

@@ -14,7 +14,19 @@ from capse.service.store.changes import Change
 from capse.service.store.event import Event
 from capse.service.store.folding import Outcome
 from capse.service.store.keys import SCOPES, Key
+from capse.service.store.lists import KeptList, KeptText
 from capse.service.store.store import Store
 from capse.service.store.user_data import Deletion, UserDescription
 
-__all__ = ["SCOPES", "Change", "Deletion", "Event", "Key", "Outcome", "Store", "UserDescription"]
+__all__ = [
+    "SCOPES",
+    "Change",
+    "Deletion",
+    "Event",
+    "KeptList",
+    "KeptText",
+    "Key",
+    "Outcome",
+    "Store",
+    "UserDescription",
+]

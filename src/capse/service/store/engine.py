@@ -130,6 +130,15 @@ def writing(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
+@contextmanager
+def snapshot(engine: Engine) -> Iterator[Connection]:
+    """Reads that all see one moment, without keeping anybody from writing."""
+    begin = "BEGIN" if engine.dialect.name == "sqlite" else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+    with engine.connect() as connection:
+        connection.exec_driver_sql(begin)
+        yield connection
+
+
 def create_file(path: Path) -> None:
     """An empty database file that only its owner may read, its name on disk."""
     try:

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ColumnElement
 
-VERSION = "0005"  # of the newest migration
+VERSION = "0006"  # of the newest migration
 
 # SQLite counts rows by itself only where the key is an INTEGER.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
@@ -85,6 +85,48 @@ forgotten = Table(
     metadata,
     Column("digest", Text, primary_key=True),  # of the id, which is not stored
     Column("at", BigInteger),  # microseconds since 1970
+)
+
+# What is learned from, where the operator has it kept: lists as the engine ranked them and as they were shown.
+lists = Table(
+    "lists",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("user", _NUMBER, ForeignKey("users.number"), nullable=False),
+    Column("session", Text, nullable=False),
+    Column("time", BigInteger, nullable=False),  # when it was asked for, microseconds since 1970
+    Column("query", Text, nullable=False),
+    Column("documents", Text, nullable=False),  # JSON: a list, in the engine's order
+    Column("shown", Text, nullable=False),  # JSON: their places in that order, from 1, as they were shown
+    Column("model", Text, nullable=False),  # the version that ranked it
+    Column("trial", Text),  # of two runs, where there was one
+    Column("arm", Text),  # in it: a or b; of an interleaved list one letter for each document that was shown
+    Column("at", BigInteger, nullable=False),  # when it was stored
+    Index("lists_of_user", "user", "time"),
+    Index("lists_by_age", "at"),
+)
+_tried = lists.c.trial.is_not(None)
+Index("lists_of_trial", lists.c.trial, sqlite_where=_tried, postgresql_where=_tried)
+
+# Of documents, as clients sent them with lists. Whose lists: a text goes when the last of those users has gone.
+texts = Table(
+    "texts",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("digest", Text, nullable=False, unique=True),  # of the three below
+    Column("document", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("text", Text),
+)
+
+told = Table(
+    "told",
+    metadata,
+    Column("text", _NUMBER, ForeignKey("texts.number"), primary_key=True),
+    Column("user", _NUMBER, ForeignKey("users.number"), primary_key=True),
+    Column("at", BigInteger, nullable=False),  # when it came last
+    Index("told_by", "user"),
+    Index("told_by_age", "at"),
 )
 
 keys = Table(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from capse.errors import EventError, StoreError
 from capse.search.satisfaction import Satisfaction
@@ -17,11 +17,13 @@ from capse.service.limits import MAX_EVENTS
 from capse.service.store import keys, user_data
 from capse.service.store.changes import Change, last_change, read_changes
 from capse.service.store.checking import check
-from capse.service.store.engine import create_file, database_url, make_checking_engine, make_engine, shown
+from capse.service.store.engine import create_file, database_url, make_checking_engine, make_engine, shown, snapshot
 from capse.service.store.event import Event
 from capse.service.store.failures import store_errors
 from capse.service.store.folding import Outcome
 from capse.service.store.keys import Key
+from capse.service.store.list_writing import write_lists
+from capse.service.store.lists import KeptList, expire
 from capse.service.store.migrate import migrate
 from capse.service.store.scrubbing import scrub
 from capse.service.store.user_data import Deletion, UserDescription
@@ -85,6 +87,22 @@ class Store:
         with self._errors():
             return self._writer.add(events)
 
+    def keep_lists(self, kept: Sequence[KeptList]) -> int:
+        """Store lists to be learned from, all or none, but those of users who were ever forgotten; returns how many."""
+        with self._errors():
+            return write_lists(self._engine, kept) if kept else 0
+
+    def expire_lists(self, now: int, list_days: float, text_days: float) -> tuple[int, int]:
+        """Remove lists and texts that were kept for longer than so many days; returns how many that was."""
+        with self._errors():
+            return expire(self._engine, now, list_days, text_days)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read from, which sees the database as it is now, whoever writes meanwhile."""
+        with self._errors(), snapshot(self._engine) as connection:
+            yield connection
+
     def changes(self, after: int = 0) -> list[Change]:
         """What changed what is remembered of all people, after a row of that number: so many that it takes no time."""
         with self._errors():
@@ -116,7 +134,7 @@ class Store:
             return user_data.describe(self._engine, user) if storable(user) else None
 
     def delete_user(self, user: str) -> Deletion:
-        """Remove every trace of a user: events, state, and the keys that could speak for this user only.
+        """Remove every trace of a user: events, lists, state, and the keys that could speak for this user only.
 
         A digest of the id stays, by which `is_forgotten` knows the user. SQLite's file is rewritten, which takes time
         when it is large.

@@ -14,6 +14,7 @@ from capse.service.store.batches import read_state as state_of
 from capse.service.store.changes import forget_changes
 from capse.service.store.engine import writing
 from capse.service.store.event import Event
+from capse.service.store.lists import forget_lists
 from capse.service.store.schema import events, forgotten, keys, users
 from capse.service.store.scrubbing import mark_for_scrubbing
 from capse.service.store.writing import lock_users
@@ -110,7 +111,7 @@ _FORGOTTEN = select(forgotten.c.digest).where(forgotten.c.digest == bindparam("w
 
 
 def erase(engine: Engine, user: str) -> Deletion:
-    """Remove a user's events, state and own keys from the tables, and note that the user is forgotten."""
+    """Remove a user's events, lists, state and own keys from the tables, and note that the user is forgotten."""
     with writing(engine) as connection:
         lock_users(connection, [user])
         number = connection.execute(select(users.c.number).where(users.c.name == user)).scalar()
@@ -118,6 +119,7 @@ def erase(engine: Engine, user: str) -> Deletion:
         gone = 0
         if number is not None:
             forget_changes(connection, number)
+            forget_lists(connection, number)
             gone = connection.execute(delete(events).where(events.c.user == number)).rowcount
             connection.execute(delete(users).where(users.c.number == number))
         known = number is not None or own > 0

@@ -1,0 +1,153 @@
+"""What the service stored as a source of logs: the lists that it kept, and the clicks on them.
+
+A click belongs to the latest list of its user, in its session where both name one, that was asked for before it and
+holds its document. A list has the engine's order, which is what a ranker is given; the order in which it was shown is
+not learned from. Users who were ever forgotten are left out, also where they came back: no run may know them.
+
+All is read as it was at one moment, user after user, so that memory stays bounded and the service goes on writing.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from capse.errors import DataError
+from capse.search.ingest.sources import jsonl
+from capse.search.ingest.staging import Staging
+from capse.search.times import DAY
+from capse.service.store import Store
+from capse.service.store.schema import events, forgotten, lists, texts, users
+from capse.service.store.user_data import digest
+
+_USERS_AT_ONCE = 500
+_Rows = dict[int, list[Row[Any]]]  # by the number of their user, in time order
+
+
+@dataclass(frozen=True)
+class StoredLog:
+    """A `capse.search.ingest.sources.Source`: the database, and JSON lines beside it that describe documents."""
+
+    store: Store
+    since: int = 0  # microseconds since 1970: earlier lists are left out
+
+    name = "store"
+
+    def suits(self, paths: Sequence[Path]) -> bool:
+        return False  # nobody finds a database among files
+
+    def stage(self, paths: Sequence[Path], staging: Staging) -> None:
+        with self.store.reading() as connection:
+            if not connection.execute(select(func.count()).select_from(lists)).scalar():
+                raise DataError(
+                    f"{self.store.where} holds no lists to learn from",
+                    "have them kept from now on: capse serve --keep-lists DAYS",
+                )
+            gone = set(connection.execute(select(forgotten.c.digest)).scalars())
+            _Traffic(connection, staging, self.since, gone).stage()
+        jsonl.stage(paths, staging)
+
+
+@dataclass
+class _Traffic:
+    """One reading of the database."""
+
+    connection: Connection
+    staging: Staging
+    since: int
+    gone: set[str]  # digests of users who were forgotten
+    unbound: int = 0  # clicks on nothing that was kept
+    documents: set[str] = field(default_factory=set)
+
+    def stage(self) -> None:
+        for part in self._users():
+            shown, clicks, dwells = self._lists(part), self._clicks(part), self._dwells(part)
+            for number, name in part.items():
+                if digest(name) not in self.gone:
+                    self._stage_user(name, shown.get(number, []), clicks.get(number, []), dwells)
+        for row in self.connection.execute(select(texts).order_by(texts.c.number)):
+            if row.document in self.documents:
+                self.staging.document(row.document, title=row.title or None, text=row.text)
+        if self.unbound:
+            self.staging.note(f"{self.unbound:,} clicks on documents of no list that was kept are left out")
+
+    def _stage_user(
+        self, name: str, shown: list[Row[Any]], clicks: list[Row[Any]], dwells: dict[tuple[int, str], float]
+    ) -> None:
+        of_user = [(row, json.loads(row.documents)) for row in shown]
+        for row, documents in of_user:
+            self.documents.update(documents)
+            for position, document in enumerate(documents, start=1):
+                self.staging.result(
+                    f"list {row.number}",
+                    time=row.time,
+                    user=name,
+                    query=row.query,
+                    position=position,
+                    document=document,
+                    session=row.session or None,
+                )
+        times = [row.time for row, _ in of_user]
+        for click in clicks:
+            impression = _list_of(click, of_user[: bisect_right(times, click.time)])
+            if impression is None:
+                self.unbound += 1
+                continue
+            reported = [dwell for dwell in (click.dwell, dwells.get((click.user, click.id))) if dwell is not None]
+            self.staging.click(
+                f"list {impression}",
+                click.document,
+                time=click.time,
+                dwell=max(reported, default=None),
+                event=f"click {click.number}",
+            )
+
+    def _users(self) -> Iterator[dict[int, str]]:
+        """Users who have lists, by their numbers, in parts."""
+        after = -1
+        having = select(lists.c.user).where(lists.c.user == users.c.number, lists.c.time >= self.since).exists()
+        while True:
+            wanted = select(users.c.number, users.c.name).where(users.c.number > after, having)
+            part = self.connection.execute(wanted.order_by(users.c.number).limit(_USERS_AT_ONCE)).all()
+            if not part:
+                return
+            yield {row.number: row.name for row in part}
+            after = part[-1].number
+
+    def _lists(self, part: dict[int, str]) -> _Rows:
+        wanted = select(lists).where(lists.c.user.in_(part), lists.c.time >= self.since)
+        return self._by_user(wanted.order_by(lists.c.user, lists.c.time, lists.c.number))
+
+    def _clicks(self, part: dict[int, str]) -> _Rows:
+        wanted = select(events).where(events.c.user.in_(part), events.c.kind == "click", events.c.time >= self.since)
+        return self._by_user(wanted.order_by(events.c.user, events.c.time, events.c.number))
+
+    def _dwells(self, part: dict[int, str]) -> dict[tuple[int, str], float]:
+        """The longest dwell that was reported of each click, by user and click."""
+        wanted = select(events.c.user, events.c.click, func.max(events.c.dwell).label("dwell"))
+        wanted = wanted.where(events.c.user.in_(part), events.c.kind == "dwell")
+        rows = self.connection.execute(wanted.group_by(events.c.user, events.c.click))
+        return {(row.user, row.click): row.dwell for row in rows}
+
+    def _by_user(self, wanted: Any) -> _Rows:
+        found: _Rows = {}
+        for row in self.connection.execute(wanted):
+            found.setdefault(row.user, []).append(row)
+        return found
+
+
+def _list_of(click: Row[Any], before: Sequence[tuple[Row[Any], list[str]]]) -> int | None:
+    """The number of the latest of these lists that the click may belong to."""
+    for row, documents in reversed(before):
+        if click.time - row.time > DAY:
+            return None
+        same = not click.session or not row.session or click.session == row.session
+        if same and click.document in documents:
+            return int(row.number)
+    return None
