@@ -139,7 +139,7 @@ def test_a_reading_sees_one_moment_while_others_write(store, url, tmp_path):
         stopped.set()
         writer.join()
     for log in found:
-        per_user = {}
+        per_user: dict[int, list[int]] = {}
         for impression, user in enumerate(log.user.tolist()):
             per_user.setdefault(user, []).append(impression)
         lengths = {len(of) for of in per_user.values()}
