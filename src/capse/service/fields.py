@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, With
 
 from capse.errors import DataError
 from capse.search.times import DAY, EARLIEST, SECOND, parse_time
-from capse.service.limits import MAX_DOCUMENT, MAX_ID, MAX_QUERY, MAX_SECONDS, MAX_TEXT
+from capse.service.limits import MAX_DOCUMENT, MAX_FIELDS, MAX_ID, MAX_QUERY, MAX_SECONDS, MAX_TEXT, MAX_VALUES
 
 
 def storable(value: str) -> bool:
@@ -55,6 +55,11 @@ Session = Annotated[str, Field(max_length=MAX_ID), AfterValidator(_storable)]  #
 Query = Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(_storable)]
 Title = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
 DocumentText = Annotated[str, Field(max_length=MAX_DOCUMENT), AfterValidator(_storable)]
+_Text = Annotated[str, Field(max_length=MAX_ID), AfterValidator(_storable)]
+_Whole = Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]
+_Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+FieldValue = bool | _Whole | _Number | _Text | Annotated[list[_Whole | _Text], Field(max_length=MAX_VALUES)] | None
+Fields = Annotated[dict[Id, FieldValue], Field(max_length=MAX_FIELDS)]
 Dwell = Annotated[float, Field(strict=True, ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 Microseconds = Annotated[int, Field(strict=True), AfterValidator(_believable)]  # since 1970: as times are stored
 Time = Annotated[  # seconds since 1970 or ISO 8601 text, read as microseconds

@@ -43,6 +43,9 @@ class Metrics:
         self.batch_seconds = histogram("capse_batch_seconds", "Seconds of one call.", buckets=_SECONDS)
         self.reloads = counter("capse_reloads_total", "Reloads of the runs.", ["outcome"])
         self.lists = counter("capse_lists_total", "Lists to be learned from.", ["outcome"])
+        self.mistyped = counter(
+            "capse_mistyped_fields_total", "Values of fields of another type than in the run's schema.", ["field"]
+        )
         self.model = gauge(
             "capse_model_info", "1 for the version in service.", ["kind", "version"], multiprocess_mode="livemax"
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capse.search.serving.list_scorers import ShownDocument
+from capse.search.serving.list_scorers import ShownDocument, TreeLists
 from capse.search.serving.reranker import RankedDocument, Reranker
 from capse.search.users.user_state import PastClick, UserState
 from capse.search.vectors.topics import Topics
@@ -79,6 +79,16 @@ class SearchModel:
             self.reranker.count_click(change.documents[0], change.time, change.query, step=change.step)
         elif change.step:
             self.reranker.count_shown(change.documents, change.time)
+
+    def mistyped(self) -> list[tuple[str, int]]:
+        """Which fields came with values of another type since it was last asked, and how often; they were left out."""
+        scorer = self.reranker.scorer
+        if not isinstance(scorer, TreeLists) or not scorer.mistyped:
+            return []
+        with self._lock:
+            found = list(scorer.mistyped.items())
+            scorer.mistyped.clear()
+        return found
 
     def knows(self, document: str) -> bool:
         """Whether the run knows a document by its id."""

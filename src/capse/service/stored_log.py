@@ -83,6 +83,8 @@ class _Traffic:
         of_user = [(row, json.loads(row.documents)) for row in shown]
         for row, documents in of_user:
             self.documents.update(documents)
+            if row.fields is not None:
+                self._stage_fields(row)
             for position, document in enumerate(documents, start=1):
                 self.staging.result(
                     f"list {row.number}",
@@ -107,6 +109,17 @@ class _Traffic:
                 dwell=max(reported, default=None),
                 event=f"click {click.number}",
             )
+
+    def _stage_fields(self, row: Row[Any]) -> None:
+        """What came with a list; of a document it says what it is in this list, and what it is at all."""
+        said: dict[str, Any] = json.loads(row.fields)
+        label = f"list {row.number}"
+        for scope in ("request", "user"):
+            if scope in said:
+                self.staging.fields(scope, said[scope], impression=label)
+        for document, fields in said.get("documents", {}).items():
+            self.staging.fields("result", fields, impression=label, document=document)
+            self.staging.fields("item", fields, document=document, time=row.time)
 
     def _users(self) -> Iterator[dict[int, str]]:
         """Users who have lists, by their numbers, in parts."""

@@ -42,6 +42,9 @@ def ingest(
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Of a database, leave out lists from before this time.")
     ] = None,
+    fields: Annotated[
+        Path | None, typer.Option(metavar="SCHEMA", help="A YAML file that names the fields to learn from.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="duckdb, or spark for a log that outgrows a machine.")] = "duckdb",
     settings: Annotated[
         list[str] | None,
@@ -59,6 +62,7 @@ def ingest(
     from capse.cli.search.settings import settings_of
     from capse.errors import SettingsError
     from capse.search.ingest import IngestSettings
+    from capse.search.logs.field_schema import FieldSchema
 
     if bool(files) == (from_git is not None):
         what = "both files and --from-git are given" if files else "no log is named"
@@ -77,6 +81,7 @@ def ingest(
             settings=settings_of(IngestSettings, "ingest", settings),
             engine=engine,
             format=format,
+            fields=None if fields is None else FieldSchema.load(fields),
             progress=lambda step: echo(step, err=True),
         )
     except KeyboardInterrupt:
@@ -111,8 +116,9 @@ def _as_text(report: IngestReport, out: Path) -> str:
         "",
         f"{'':<12}{'read':>12}{'kept':>12}{'copies':>12}{'quarantined':>13}",
     ]
-    for table in ("results", "clicks", "documents"):
-        found = counts[table]
+    for table in ("results", "clicks", "documents", "fields"):
+        if (found := counts.get(table)) is None:
+            continue
         lines.append(
             f"{table:<12}{found['staged']:>12,}{found['kept']:>12,}{found['collapsed']:>12,}{found['quarantined']:>13,}"
         )

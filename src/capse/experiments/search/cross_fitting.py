@@ -76,7 +76,7 @@ def part(log: SearchLog, impressions: Int64s) -> SearchLog:
     results = ("document", "position", "clicked", "clicked_at", "satisfied")
     chosen |= {name: getattr(log, name)[rows] for name in results}
     offsets = np.concatenate([[0], np.cumsum(log.lengths[impressions])]).astype(np.int64)
-    return replace(log, offsets=offsets, **chosen)
+    return replace(log, offsets=offsets, fields=log.fields.part(impressions, rows), **chosen)
 
 
 def fit_blend(

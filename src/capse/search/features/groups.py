@@ -10,14 +10,15 @@ import numpy as np
 from capse.arrays import Float32s, Float64s, Int64s
 from capse.errors import UnknownNameError
 from capse.search.features.feature_table import FeatureTable, below_best
-from capse.search.features.past import Past, PublicPast, for_query, in_places, likeness, on_document, rates
+from capse.search.features.item_fields import FieldPast, GivenFields, PublicFieldPast, said_columns, taste_columns
+from capse.search.features.past import Past, for_query, in_places, likeness, on_document, rates
 from capse.search.features.profile_match import UserTopics, profile_columns
 from capse.search.features.query_pairs import QueryPairs
 from capse.search.features.text_match import DocumentFields, TextMatch
 
 Columns = dict[str, Float64s]
-GROUPS = ("rank", "text", "document", "aggregate", "history", "profile", "context")
-WITHOUT_USER = ("rank", "text", "document", "aggregate")
+GROUPS = ("rank", "text", "document", "aggregate", "history", "profile", "context", "fields", "taste")
+WITHOUT_USER = ("rank", "text", "document", "aggregate", "fields")
 
 # Columns that mean more beside the best of their list.
 COMPARED = {
@@ -47,10 +48,11 @@ class Given:
     query: Int64s  # (r,) places in the texts
     queries: QueryPairs  # of now and then
     asked: Int64s  # (r,) places in these
-    session: Past
-    user: Past
-    everyone: PublicPast
+    session: FieldPast
+    user: FieldPast
+    everyone: PublicFieldPast
     vectors: tuple[Float32s, UserTopics] | None = None  # (r, k) topics of the results, and those of their users
+    said: GivenFields | None = None  # where a schema names fields
 
 
 def check_groups(groups: Sequence[str]) -> None:
@@ -111,6 +113,14 @@ def _context(given: Given) -> Columns:
     }
 
 
+def _fields(given: Given) -> Columns:
+    return said_columns(given.said, given.lengths, given.everyone) if given.said is not None else {}
+
+
+def _taste(given: Given) -> Columns:
+    return taste_columns(given.said, given.lengths, (given.session, given.user)) if given.said is not None else {}
+
+
 _COLUMNS: dict[str, Callable[[Given], Columns]] = {
     "rank": _rank,
     "text": _text,
@@ -119,6 +129,8 @@ _COLUMNS: dict[str, Callable[[Given], Columns]] = {
     "history": _history,
     "profile": _profile,
     "context": _context,
+    "fields": _fields,
+    "taste": _taste,
 }
 
 

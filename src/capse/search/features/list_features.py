@@ -12,12 +12,15 @@ import numpy as np
 from capse.arrays import Bools, Float32s, Int64s
 from capse.search.features.feature_table import FeatureTable
 from capse.search.features.groups import GROUPS, Given, feature_table
+from capse.search.features.item_fields import GivenFields, KnownFields
 from capse.search.features.past import PLACES, SESSION, USER
 from capse.search.features.profile_match import UserTopics
 from capse.search.features.query_pairs import Queries
 from capse.search.features.remembered_past import EveryonePast, ShownNow, UserPast
 from capse.search.features.text_match import DocumentFields, TextMatch
 from capse.search.logs.documents import Documents
+from capse.search.logs.field_schema import Value
+from capse.search.logs.field_values import Column, Sets, columns_of, taken
 from capse.search.users.everyone import Everyone
 from capse.search.users.profiles import NEAREST
 from capse.search.users.user_state import DocumentText, UserState
@@ -35,6 +38,11 @@ class ShownList:
     time: int = 0  # microseconds since 1970
     texts: Mapping[str, DocumentText] = field(default_factory=dict)
     """Of documents that the catalogue does not have, or that say something else by now."""
+    items: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    """Fields of documents as they are now; what is not given is as the catalogue has it."""
+    results: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)  # fields of documents in this list
+    request: Mapping[str, Value] = field(default_factory=dict)
+    user: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,28 @@ class Catalogue:
     """The documents of a log taken apart, ready for one list after the other."""
 
     text: TextMatch
+    known: KnownFields = field(default_factory=KnownFields)
+    items: Mapping[str, Column] = field(default_factory=dict)  # (D,) their fields
+
+    @cached_property
+    def texts_of(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Field -> document -> texts."""
+        ids = self.text.documents.ids
+        return {
+            name: dict(zip(ids, column.rows(), strict=True))
+            for name, column in self.items.items()
+            if isinstance(column, Sets)
+        }
+
+    @cached_property
+    def numbers_of(self) -> dict[str, dict[str, float]]:
+        """Field -> document -> number."""
+        ids = self.text.documents.ids
+        return {
+            name: dict(zip(ids, column.tolist(), strict=True))
+            for name, column in self.items.items()
+            if not isinstance(column, Sets)
+        }
 
     @cached_property
     def queries(self) -> Queries:
@@ -101,7 +131,8 @@ def list_features(
     in_catalogue = catalogue.text.numbers
     remembered = {label: text for label, text in shown.state.texts.items() if label not in in_catalogue}
     texts = {**remembered, **shown.texts}
-    now = ShownNow(shown.documents, shown.time, catalogue.with_places_of(texts))
+    places_of = catalogue.with_places_of(texts)
+    now = ShownNow(shown.documents, shown.time, places_of, texts=catalogue.texts_of, numbers=catalogue.numbers_of)
     asked = now.queries.of([shown.query])
     document = now.compared.of(shown.documents)
     clicks = shown.state.clicks
@@ -109,6 +140,8 @@ def list_features(
     user, public = UserPast(USER, clicks, now), EveryonePast(everyone, now)
     if "history" in groups:  # what is compared is met before anything is
         _ = session.on_document(), session.latest(), user.on_document(), user.latest()
+    if "taste" in groups and catalogue.numbers_of:
+        _ = session.latest(), user.latest()
     if "aggregate" in groups:
         _ = public.on_document()
     fields, places = catalogue.fields_of(list(now.compared), texts)
@@ -127,8 +160,26 @@ def list_features(
         user=user,
         everyone=public,
         vectors=_topics(shown, vectors) if vectors is not None and "profile" in groups else None,
+        said=_said(shown, catalogue) if catalogue.known.schema else None,
     )
     return feature_table(given, groups)
+
+
+def _said(shown: ShownList, catalogue: Catalogue) -> GivenFields:
+    schema, every = catalogue.known.schema, np.zeros(len(shown.documents), np.int64)
+    known: dict[str, Mapping[str, Value]] = {**catalogue.texts_of, **catalogue.numbers_of}
+    items = [
+        {name: known[name][document] for name in known if document in known[name]} | dict(shown.items.get(document, {}))
+        for document in shown.documents
+    ]
+    return GivenFields(
+        catalogue.known,
+        columns_of(schema.item, items),
+        taken(columns_of(schema.user, [shown.user]), every),
+        taken(columns_of(schema.request, [shown.request]), every),
+        columns_of(schema.result, [shown.results.get(document, {}) for document in shown.documents]),
+        np.full(len(every), float(shown.time)),
+    )
 
 
 def _topics(shown: ShownList, vectors: DocumentVectors) -> tuple[Float32s, UserTopics]:

@@ -14,11 +14,14 @@ from capse.arrays import Bools, Float32s, Int64s
 from capse.search.features.earlier import KnownClicks
 from capse.search.features.feature_table import FeatureTable
 from capse.search.features.groups import GROUPS, Given, check_groups, feature_table
+from capse.search.features.item_fields import GivenFields, KnownFields
 from capse.search.features.log_past import LogPast
 from capse.search.features.past import EVERYONE, SESSION, USER
 from capse.search.features.profile_match import UserTopics
 from capse.search.features.query_pairs import Queries
 from capse.search.features.text_match import TextMatch
+from capse.search.logs.field_schema import SCOPES
+from capse.search.logs.field_values import taken
 from capse.search.logs.search_log import SearchLog
 from capse.search.users.profiles import NEAREST, user_vectors
 
@@ -31,11 +34,12 @@ def log_features(
     *,
     text: TextMatch | None = None,
     vectors: Float32s | None = None,
+    known: KnownFields | None = None,
 ) -> FeatureTable:
     """The features of these groups, aligned with ``log.rows(impressions)``, from clicks before ``cutoffs`` (n,).
 
     ``text`` is the catalogue's text if it has been taken apart already; without the documents' ``vectors`` (D, k) the
-    group 'profile' is empty.
+    group 'profile' is empty, without ``known`` fields the groups 'fields' and 'taste'.
     """
     check_groups(groups)
     rows, text = log.rows(impressions), text or TextMatch(log.documents)
@@ -60,8 +64,24 @@ def log_features(
         user=LogPast(USER, clicks, rows),
         everyone=LogPast(EVERYONE, clicks, rows),
         vectors=topics,
+        said=_said(log, rows, known) if known is not None and known.schema else None,
     )
     return feature_table(given, groups)
+
+
+def _said(log: SearchLog, rows: Int64s, known: KnownFields) -> GivenFields:
+    impressions, fields = log.impression[rows], log.fields
+    item, user, request, result = (
+        {name: getattr(fields, scope)[name] for name in known.schema.types(scope)} for scope in SCOPES
+    )
+    return GivenFields(
+        known,
+        taken(item, log.document[rows].astype(np.int64)),
+        taken(user, impressions),
+        taken(request, impressions),
+        taken(result, rows),
+        log.time[impressions].astype(np.float64),
+    )
 
 
 def _user_topics(log: SearchLog, rows: Int64s, cutoffs: Int64s, vectors: Float32s) -> UserTopics:

@@ -10,7 +10,8 @@ import numpy as np
 from capse.arrays import Float64s, Int64s
 from capse.search.features.earlier import Earlier, KnownClicks, Pairs, joined
 from capse.search.features.past import EVERYONE, MOST_LIKENESSES, MOST_PAIRS, PLACES, SESSION, Clicked, Scope
-from capse.search.times import SECOND
+from capse.search.logs.field_values import Sets
+from capse.search.times import DAY, SECOND
 from capse.search.users.profiles import REMEMBERED
 from capse.search.vectors.sparse_rows import codes
 
@@ -51,6 +52,55 @@ class LogPast:
         keys = log.document if kind == "document" else self._places[kind][log.document]
         clicked = self.clicks.by(keys).counts(keys[self.rows].astype(np.int64), self._known)
         return clicked, self.clicks.all_shown_by(keys).counts(keys[self.rows].astype(np.int64), self._seen)
+
+    def with_texts(self, name: str, texts: Sets) -> tuple[Int64s, Int64s]:
+        of = self._texts(name)
+        clicked = of.take(self.clicks.log.document[self.clicks.rows].astype(np.int64))
+        keys = joined(self._keys[self.clicks.rows][clicked.owner], clicked.codes, len(of.labels))
+        earlier, asked = (
+            Earlier(keys, clicked.owner),
+            joined(self._keys[self.rows][texts.owner], texts.codes, len(of.labels)),
+        )
+        return tuple(  # type: ignore[return-value] # two
+            earlier.counts(asked, self._known[texts.owner], begin[texts.owner]) for begin in (self._begin, self._lately)
+        )
+
+    def numbers_lately(self, name: str) -> tuple[Clicked, Float64s]:
+        found, numbers = self.latest(), self.clicks.log.fields.item[name]
+        return found, np.asarray(numbers, np.float64)[found.document]
+
+    def rate_of_texts(self, name: str, texts: Sets, days: int | None = None) -> tuple[Int64s, Int64s]:
+        of, log = self._texts(name), self.clicks.log
+        clicked, shown = (
+            of.take(log.document[self.clicks.rows].astype(np.int64)),
+            of.take(log.document.astype(np.int64)),
+        )
+        known, seen = self._known[texts.owner], self._seen[texts.owner]
+        first_click, first_list = (None, None) if days is None else self._since(days, texts.owner)
+        return (
+            Earlier(clicked.codes, clicked.owner).counts(texts.codes, known, first_click),
+            Earlier(shown.codes, log.impression[shown.owner]).counts(texts.codes, seen, first_list),
+        )
+
+    def within(self, days: int) -> tuple[Int64s, Int64s]:
+        keys = self.clicks.log.document.astype(np.int64)
+        first_click, first_list = self._since(days, np.arange(len(self.rows)))
+        return (
+            self.clicks.by(keys).counts(keys[self.rows], self._known, first_click),
+            self.clicks.all_shown_by(keys).counts(keys[self.rows], self._seen, first_list),
+        )
+
+    def _since(self, days: int, rows: Int64s) -> tuple[Int64s, Int64s]:
+        """For some of the rows the first click and the first list of the latest days, the list's own day among them."""
+        log = self.clicks.log
+        begin = (log.time[log.impression[self.rows[rows]]] // DAY - days + 1) * DAY
+        return np.searchsorted(self.clicks.time, begin), np.searchsorted(log.time, begin)
+
+    def _texts(self, name: str) -> Sets:
+        """(D,) a field of the items."""
+        of = self.clicks.log.fields.item[name]
+        assert isinstance(of, Sets)
+        return of
 
     @cached_property
     def _on_document(self) -> Clicked:

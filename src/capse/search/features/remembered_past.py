@@ -12,10 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from capse.arrays import Int64s
+from capse.arrays import Float64s, Int64s
 from capse.search.features.earlier import Pairs
 from capse.search.features.past import EVERYONE, MOST_LIKENESSES, MOST_PAIRS, Clicked, Scope
-from capse.search.times import SECOND
+from capse.search.logs.field_values import Sets
+from capse.search.times import DAY, SECOND
 from capse.search.users.everyone import Everyone
 from capse.search.users.user_state import PastClick
 
@@ -36,6 +37,8 @@ class ShownNow:
     places: Mapping[str, Mapping[str, str]]  # kind -> document -> place, of results and of clicked documents
     queries: Numbers = field(default_factory=Numbers)  # the one that is asked now is the first
     compared: Numbers = field(default_factory=Numbers)  # documents; the results are the first
+    texts: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)  # field -> document -> texts
+    numbers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # field -> document -> number
 
     def places_of(self, kind: str, documents: Sequence[str]) -> list[str]:
         of = self.places[kind]
@@ -73,6 +76,18 @@ class UserPast:
         here = self.shown.places_of(kind, self.shown.documents)
         return np.array([ever[place] for place in here]), np.array([lately[place] for place in here])
 
+    def with_texts(self, name: str, texts: Sets) -> tuple[Int64s, Int64s]:
+        of = self.shown.texts[name]
+        clicked = [of.get(click.document, ()) for click in self.clicks]
+        ever = Counter(text for each in clicked for text in each)
+        lately = Counter(text for each in clicked[-self.scope.window :] for text in each)
+        return _counted(ever, texts.texts), _counted(lately, texts.texts)
+
+    def numbers_lately(self, name: str) -> tuple[Clicked, Float64s]:
+        found, of = self.latest(), self.shown.numbers[name]
+        numbers = np.array([of.get(document, np.nan) for document in self.shown.compared], np.float64)
+        return found, numbers[found.document]
+
     @cached_property
     def _on_document(self) -> Clicked:
         of: dict[str, list[int]] = {}
@@ -89,6 +104,10 @@ class UserPast:
         query = self.shown.queries.of([click.query for click in clicks])
         document = self.shown.compared.of([click.document for click in clicks])
         return Clicked(pairs, len(self.clicks) - 1 - pairs.found, age[each], query[each], document[each])
+
+
+def _counted(counts: Counter[str], names: Sequence[str]) -> Int64s:
+    return np.array([counts[name] for name in names], np.int64)
 
 
 @dataclass(frozen=True)
@@ -115,6 +134,30 @@ class EveryonePast:
 
     def shown(self) -> Int64s:
         return np.full(len(self.shown_now.documents), self.everyone.shown)
+
+    def with_texts(self, name: str, texts: Sets) -> tuple[Int64s, Int64s]:
+        raise NotImplementedError("shares of clicks are features of users and sessions")
+
+    def numbers_lately(self, name: str) -> tuple[Clicked, Float64s]:
+        raise NotImplementedError("means of numbers are features of users and sessions")
+
+    def rate_of_texts(self, name: str, texts: Sets, days: int | None = None) -> tuple[Int64s, Int64s]:
+        asked = texts.texts
+        if days is None:
+            tally = self.everyone.texts[name]
+            return _counted(tally.clicked, asked), _counted(tally.shown, asked)
+        return self._on_days(days, [(name, text) for text in asked])
+
+    def within(self, days: int) -> tuple[Int64s, Int64s]:
+        return self._on_days(days, [("", document) for document in self.shown_now.documents])
+
+    def _on_days(self, days: int, asked: Sequence[tuple[str, str]]) -> tuple[Int64s, Int64s]:
+        today = self.shown_now.time // DAY
+        found = self.everyone.days.tallies(range(today - days + 1, today + 1))
+        clicked = [sum(tally.clicked[key] for tally in found) for key in asked]
+        return np.array(clicked, np.int64), np.array(
+            [sum(tally.shown[key] for tally in found) for key in asked], np.int64
+        )
 
     def rate(self, kind: str) -> tuple[Int64s, Int64s]:
         if kind == "document":

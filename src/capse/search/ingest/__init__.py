@@ -20,9 +20,11 @@ import pyarrow.parquet as pq
 from capse.errors import DataError
 from capse.runs.atomic import atomic_folder, check_free, write_json
 from capse.search.ingest.engines import ENGINES, open_engine
+from capse.search.ingest.field_writing import FieldCounts, write_fields
 from capse.search.ingest.settings import IngestSettings
 from capse.search.ingest.sources import SOURCES, Source, detect
 from capse.search.ingest.staging import Staging
+from capse.search.logs.field_schema import FieldSchema
 from capse.search.logs.search_log import FORMAT, SPLITS, SearchLog
 
 __all__ = ["ENGINES", "SOURCES", "IngestReport", "IngestSettings", "ingest", "open_log"]
@@ -52,11 +54,12 @@ def ingest(
     settings: IngestSettings | None = None,
     engine: str = "duckdb",
     format: str | Source | None = None,
+    fields: FieldSchema | None = None,
     progress: Progress = lambda step: None,
 ) -> IngestReport:
     """Write the folder ``out`` from the files or folders of a log; its format is detected if not given.
 
-    ``format`` may also be a source itself, which then may do without files.
+    ``format`` may also be a source itself, which then may do without files. ``fields`` names those to learn from.
     ``progress`` is told each step as it begins. Nothing is left behind on an error or Ctrl-C.
     """
     start = time.perf_counter()
@@ -80,6 +83,7 @@ def ingest(
             ingested = run(running, staging, settings, progress)
             progress("writing")
             write_tables(folder, running, ingested, staging)
+            values = write_fields(folder, staging, fields)
         shutil.rmtree(scratch)
         if not ingested.counts["results"]["kept"]:
             raise DataError(
@@ -91,9 +95,9 @@ def ingest(
             source_format=name,
             engine=engine,
             settings=asdict(settings),
-            counts=_counts(folder) | ingested.counts | {"rejected": staging.rows["rejects"]},
-            quarantined=ingested.quarantined,
-            notes=staging.notes + ingested.notes,
+            counts=_counts(folder) | ingested.counts | _of_fields(values) | {"rejected": staging.rows["rejects"]},
+            quarantined=ingested.quarantined | values.quarantined(fields or FieldSchema()),
+            notes=staging.notes + ingested.notes + values.notes(),
             seconds=round(time.perf_counter() - start, 3),
         )
         write_json(folder / "log.json", {"format": FORMAT} | asdict(report))
@@ -129,6 +133,10 @@ def _counts(folder: Path) -> dict[str, Any]:
         "sessions": pc.count_distinct(table["session"]).as_py(),
         "queries": pc.count_distinct(table["query"]).as_py(),
     }
+
+
+def _of_fields(values: FieldCounts) -> dict[str, Any]:
+    return {"fields": values.counts} if values.given else {}
 
 
 def _names(paths: Sequence[Path]) -> str:

@@ -1,8 +1,9 @@
-"""The form that every source brings its log into before the pipeline takes over: four tables in one folder.
+"""The form that every source brings its log into before the pipeline takes over: five tables in one folder.
 
     results.parquet     one row per document shown: impression, time, user, session, query, position, document, split
     clicks.parquet      one row per click: impression, document, time, dwell, event
     documents.parquet   one row per document that is described: document, title, text, terms
+    fields.parquet      one row per description by fields: scope, impression, document, time, fields
     rejects.parquet     what the source itself could not read: source, row, reason, raw
 
 A source judges nothing: it stages what it finds, null where a value is absent, and rejects what it cannot read as these
@@ -21,7 +22,9 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-TableName = Literal["results", "clicks", "documents", "rejects"]
+from capse.search.logs.field_schema import Scope
+
+TableName = Literal["results", "clicks", "documents", "fields", "rejects"]
 
 SCHEMAS: dict[TableName, pa.Schema] = {
     "results": pa.schema(
@@ -53,6 +56,15 @@ SCHEMAS: dict[TableName, pa.Schema] = {
             ("terms", pa.string()),  # word counts as a JSON object
         ]
     ),
+    "fields": pa.schema(
+        [
+            ("scope", pa.string()),  # item, user, request or result
+            ("impression", pa.string()),  # null: of an item
+            ("document", pa.string()),  # null: of a user or a request
+            ("time", pa.int64()),  # of an item: when it was said; the latest stands
+            ("fields", pa.string()),  # a JSON object
+        ]
+    ),
     "rejects": pa.schema([("source", pa.string()), ("row", pa.int64()), ("reason", pa.string()), ("raw", pa.string())]),
 }
 
@@ -68,10 +80,11 @@ class Staging:
     ...         staging.result("i1", time=1_700_000_000_000_000, user="ada", query="engine", position=1, document="d1")
     ...         staging.click("i1", "d1", dwell=42.0)
     ...         staging.document("d1", title="On the engine", terms={"engine": 3})
+    ...         staging.fields("item", {"price": 3}, document="d1")
     ...         staging.reject("log.jsonl", 7, "not JSON", "{oops")
     ...         staging.note("made up for this example")
     ...     staging.rows
-    {'results': 1, 'clicks': 1, 'documents': 1, 'rejects': 1}
+    {'results': 1, 'clicks': 1, 'documents': 1, 'fields': 1, 'rejects': 1}
     """
 
     def __init__(self, folder: Path) -> None:
@@ -140,6 +153,19 @@ class Staging:
         """What is known of a document; documents that are shown need not be described."""
         counts = None if terms is None else json.dumps(dict(terms), ensure_ascii=False)
         self._add("documents", (document, title, text, counts))
+
+    def fields(
+        self,
+        scope: Scope,
+        fields: Mapping[str, Any],
+        *,
+        impression: str | None = None,
+        document: str | None = None,
+        time: int | None = None,
+    ) -> None:
+        """Fields of an item (by its ``document``), of a user or a request (by the ``impression``), or of a result."""
+        content = json.dumps(dict(fields), ensure_ascii=False)
+        self._add("fields", (scope, impression, document, time, content))
 
     def reject(self, source: str, row: int | None, reason: str, raw: str) -> None:
         """A row that the source could not read: the file's name, the row's number, why, and the row itself."""

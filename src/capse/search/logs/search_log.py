@@ -7,13 +7,14 @@ On disk a log is a folder that ``capse search ingest`` writes:
     results.parquet       impression (row number above), position, document, clicked, clicked_at, dwell, satisfied
     documents.parquet     document, title, text, terms (word counts)
     quarantine.jsonl      the rows that could not be used, each with its reason
+    fields/               those of items, users, requests and results, if a schema names any (`LogFields`)
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,7 @@ import pyarrow.parquet as pq
 from capse.arrays import Bools, Int32s, Int64s
 from capse.errors import DataError, UnknownNameError
 from capse.search.logs.documents import Documents
+from capse.search.logs.log_fields import LogFields
 from capse.search.times import parse_time
 
 Split = Literal["train", "valid", "test"]
@@ -82,6 +84,7 @@ class SearchLog:
     sessions: Sequence[str]
     queries: Sequence[str]
     documents: Documents
+    fields: LogFields = field(default_factory=LogFields, repr=False)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -128,9 +131,12 @@ class SearchLog:
         description = _description(folder)
         impressions = _table(folder / "impressions.parquet", IMPRESSIONS)
         results = _table(folder / "results.parquet", RESULTS)
-        return cls.from_tables(
-            str(description["name"]), impressions, results, Documents.load(folder / "documents.parquet")
+        documents = Documents.load(folder / "documents.parquet")
+        log = cls.from_tables(str(description["name"]), impressions, results, documents)
+        fields = LogFields.load(
+            folder, impressions["impression"], documents.ids, log.impression, log.document.astype(np.int64)
         )
+        return replace(log, fields=fields)
 
     @classmethod
     def from_tables(cls, name: str, impressions: pa.Table, results: pa.Table, documents: Documents) -> SearchLog:

@@ -23,6 +23,8 @@ from capse.search.evaluation.list_metrics import list_metrics
 from capse.search.features.feature_table import FeatureTable
 from capse.search.rankers.tree_loops import Trees
 
+_PLAIN = re.compile(r"[\w.]+")  # names that LightGBM takes
+
 
 @dataclass(frozen=True)
 class LambdaMARTSettings:
@@ -222,7 +224,7 @@ def _dataset(lightgbm: Any, lists: LabelledLists, reference: Any = None) -> Any:
         lists.relevant.astype(np.int32),
         weight=lists.rows,
         group=lists.lengths[lists.lengths > 0],
-        feature_name=list(lists.features.names),
+        feature_name=[name if _PLAIN.fullmatch(name) else f"column_{i}" for i, name in enumerate(lists.features.names)],
         reference=reference,
         free_raw_data=False,
     )

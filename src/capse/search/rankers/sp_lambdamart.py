@@ -12,16 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from capse.arrays import Float64s, Int64s
 from capse.errors import RunError, SettingsError
-from capse.runs.atomic import write_json
+from capse.runs.atomic import atomic_path, write_json
 from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.judged_lists import Ranker
 from capse.search.features import GROUPS, WITHOUT_USER, log_features
 from capse.search.features.feature_table import FeatureTable, ranks_within, standardised
+from capse.search.features.item_fields import KnownFields
 from capse.search.features.text_match import TextMatch
 from capse.search.logs.documents import Documents
+from capse.search.logs.field_values import Column, from_arrow, to_arrow
 from capse.search.logs.history import earlier_clicks
 from capse.search.logs.search_log import SearchLog
 from capse.search.rankers.baselines import SE, in_engine_order
@@ -37,6 +41,7 @@ Featured = Callable[[Int64s], FeatureTable]  # the features of some impressions 
 SCORE = "score"  # the group of what other rankers say
 VECTORS, DESCRIPTION, RANKERS = "vectors", "ranker.json", "rankers"  # in a saved ranker's folder
 CATALOGUE = "catalogue.parquet"  # the documents' titles and words
+ITEMS = "items.parquet"  # the documents' fields, in the same order
 ANONYMOUS = "without_user"  # the stem of the trees without the user
 
 
@@ -53,6 +58,8 @@ class SP:
     standing: Standing = field(default_factory=Standing)
     past: TrainingPast = field(default_factory=TrainingPast.empty, repr=False)
     text: TextMatch = field(default_factory=lambda: TextMatch(Documents([], [], [], [])), repr=False)
+    known: KnownFields = field(default_factory=KnownFields)
+    items: Mapping[str, Column] = field(default_factory=dict, repr=False)  # fields of the text's documents
 
     @classmethod
     def fit(
@@ -78,10 +85,10 @@ class SP:
         """
         rankers, scores = dict(rankers or {}), dict(scores or {})
         _check(log, rankers, scores)
-        text = TextMatch(log.documents.counted())
+        text, known = TextMatch(log.documents.counted()), KnownFields.of(log)
         weights = None if bias is None else bias.weights(log, log.of_split("train"))
         train, valid = (
-            _judged(log, split, _features_of(log, cutoffs, tuple(groups), space, scores, text), weights)
+            _judged(log, split, _features_of(log, cutoffs, tuple(groups), space, scores, text, known), weights)
             for split in ("train", "valid")
         )
         model = LambdaMART.fit(train, valid, settings)
@@ -89,21 +96,31 @@ class SP:
         if set(WITHOUT_USER) & set(groups):
             one = replace(settings or LambdaMARTSettings(), forests=1)  # for comparison only
             anonymous = LambdaMART.fit(_only(train, WITHOUT_USER), _only(valid, WITHOUT_USER), one)
-        name, past = "blend" if rankers else "sp", TrainingPast.of(log)
+        name, past = "blend" if rankers else "sp", TrainingPast.of(log, known.schema.most_days)
         standing = Standing(
             _engine(log, weights), model.validation_mrr, anonymous.validation_mrr if anonymous else None
         )
-        return cls(model, anonymous, tuple(groups), space, rankers, name, standing, past, text)
+        items = log.fields.item
+        return cls(model, anonymous, tuple(groups), space, rankers, name, standing, past, text, known, items)
 
     def score(self, log: SearchLog, impressions: Int64s, cutoffs: Int64s) -> Float64s:
         """Scores aligned with ``log.rows(impressions)``; results that tie follow the engine's order."""
         scores = {label: ranker.score(log, impressions, cutoffs) for label, ranker in self.rankers.items()}
         text = self.text if self.text.documents.ids == log.documents.ids else TextMatch(log.documents)
-        features = _features(log, impressions, cutoffs, self.groups, self.space, scores, text)
+        self.check_fields(log)
+        features = _features(log, impressions, cutoffs, self.groups, self.space, scores, text, self.known)
         position, lengths = log.position[log.rows(impressions)], log.lengths[impressions]
         found = in_engine_order(self.model.predict(features), position)
         known = earlier_clicks(log, impressions, cutoffs) > 0
         return self.standing.applied(found, position.astype(np.float64), known, lengths)
+
+    def check_fields(self, log: SearchLog) -> None:
+        """Refuse a log whose fields are others than those that were learned from."""
+        if differences := log.fields.schema.differences(self.known.schema):
+            raise SettingsError(
+                f"the log has other fields than the run was trained with: {differences[0]}",
+                "ingest it with the schema of then, or train a run on it",
+            )
 
     def score_list(self, features: FeatureTable, scores: Mapping[str, Float64s], positions: Sequence[int]) -> Float64s:
         """The same for one list with these features, whatever the engine's standing."""
@@ -126,6 +143,10 @@ class SP:
         self.text.documents.save(folder / CATALOGUE)
         self.past.save(folder)
         self.standing.save(folder)
+        if self.items:
+            table = {"document": pa.array(self.text.documents.ids, pa.string())} | to_arrow(self.items)
+            with atomic_path(folder / ITEMS) as temporary:
+                pq.write_table(pa.table(table), temporary)
         self.model.save(folder)
         if self.anonymous is not None:
             self.anonymous.save(folder, ANONYMOUS)
@@ -133,7 +154,8 @@ class SP:
             self.space.save(folder / VECTORS)
         content = {"name": self.name, "groups": self.groups, "rankers": list(self.rankers)}
         has = {VECTORS: self.space is not None, ANONYMOUS: self.anonymous is not None}
-        write_json(folder / DESCRIPTION, content | has)
+        said = {"fields": self.known.to_mapping()} if self.known.schema else {}
+        write_json(folder / DESCRIPTION, content | has | said)
 
     @classmethod
     def load(cls, folder: str | Path, rankers: Mapping[str, Ranker] | None = None) -> SP:
@@ -158,7 +180,17 @@ class SP:
         anonymous = LambdaMART.load(folder, ANONYMOUS) if has[ANONYMOUS] else None
         text = TextMatch(Documents.load(folder / CATALOGUE))
         past, standing = TrainingPast.load(folder), Standing.load(folder)
-        return cls(LambdaMART.load(folder), anonymous, groups, space, rankers, name, standing, past, text)
+        known = KnownFields.from_mapping(content["fields"]) if "fields" in content else KnownFields()
+        items = _items(folder / ITEMS, known) if known.schema.item else {}
+        model = LambdaMART.load(folder)
+        return cls(model, anonymous, groups, space, rankers, name, standing, past, text, known, items)
+
+
+def _items(path: Path, known: KnownFields) -> Mapping[str, Column]:
+    try:
+        return from_arrow(known.schema.item, pq.read_table(path))
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise RunError(f"{path} is missing or damaged", "train the run again") from error
 
 
 def is_saved_in(folder: str | Path) -> bool:
@@ -208,9 +240,10 @@ def _features(
     space: VectorSpace | None,
     scores: Mapping[str, Float64s],
     text: TextMatch,
+    known: KnownFields,
 ) -> FeatureTable:
     vectors = space.vectors(log).documents if space is not None and "profile" in groups else None
-    table = log_features(log, impressions, cutoffs, groups, text=text, vectors=vectors)
+    table = log_features(log, impressions, cutoffs, groups, text=text, vectors=vectors, known=known)
     return FeatureTable.beside([table, score_columns(scores, log.lengths[impressions])])
 
 
@@ -229,11 +262,12 @@ def _features_of(
     space: VectorSpace | None,
     scores: Mapping[str, Float64s],
     text: TextMatch,
+    known: KnownFields,
 ) -> Featured:
     def features(impressions: Int64s) -> FeatureTable:
         rows = log.rows(impressions)
         of_rows = {label: column[rows] for label, column in scores.items()}
-        return _features(log, impressions, cutoffs, groups, space, of_rows, text)
+        return _features(log, impressions, cutoffs, groups, space, of_rows, text, known)
 
     return features
 

@@ -5,6 +5,7 @@ stored before, is added to it: of everybody what is later than the log, of a use
 
     past/clicks.parquet     user, session, query, document, time: satisfied clicks in the order in which they came
     past/shown.parquet      document, shown: how often
+    past/days.parquet       document, day, shown: on the latest days before the log's end, where a schema has windows
 
 It names users: whoever deletes one must delete the rows here too (`without`).
 """
@@ -12,7 +13,7 @@ It names users: whoever deletes one must delete the rows here too (`without`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,10 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from capse.arrays import Bools
 from capse.errors import RunError
 from capse.runs.atomic import atomic_path
 from capse.search.logs.history import Clicks
 from capse.search.logs.search_log import SPLITS, SearchLog
+from capse.search.times import DAY
 from capse.search.users.everyone import Everyone
 from capse.search.users.profiles import REMEMBERED
 from capse.search.users.user_state import PastClick, UserState
@@ -32,6 +35,7 @@ from capse.search.users.user_state import PastClick, UserState
 FOLDER = "past"
 _CLICKS = pa.schema([(name, pa.string()) for name in ("user", "session", "query", "document")] + [("time", pa.int64())])
 _SHOWN = pa.schema([("document", pa.string()), ("shown", pa.int64())])
+_DAYS = pa.schema([("document", pa.string()), ("day", pa.int64()), ("shown", pa.int64())])
 _UNTIL = b"until"  # in the metadata of clicks.parquet
 
 
@@ -42,13 +46,15 @@ class TrainingPast:
     clicks: pa.Table  # of _CLICKS
     shown: Mapping[str, int]  # by document
     until: int  # microseconds since 1970: whatever is earlier and of all people is in here
+    days: pa.Table = field(default_factory=_DAYS.empty_table)  # of _DAYS
 
     @classmethod
     def empty(cls) -> TrainingPast:
         return cls(_CLICKS.empty_table(), {}, 0)
 
     @classmethod
-    def of(cls, log: SearchLog) -> TrainingPast:
+    def of(cls, log: SearchLog, days: int = 0) -> TrainingPast:
+        """That of a log, with showings of its latest ``days`` by day."""
         test = log.split == SPLITS.index("test")
         until = int(log.time[test].min() if test.any() else log.time.max(initial=-1) + 1)
         clicks = Clicks.of(log)
@@ -60,14 +66,15 @@ class TrainingPast:
         before = (~test & (log.time < until))[log.impression]
         counts = np.bincount(log.document[before], minlength=len(log.documents)).tolist()
         shown = {label: count for label, count in zip(log.documents.ids, counts, strict=True) if count}
-        return cls(pa.table(columns, schema=_CLICKS), shown, until)
+        return cls(pa.table(columns, schema=_CLICKS), shown, until, _by_day(log, before, until, days))
 
     def save(self, run: Path) -> None:
         folder = run / FOLDER
         folder.mkdir(exist_ok=True)
         clicks = self.clicks.replace_schema_metadata({_UNTIL: str(self.until)})
         shown = pa.table({"document": list(self.shown), "shown": list(self.shown.values())}, schema=_SHOWN)
-        for name, table in (("clicks", clicks), ("shown", shown)):
+        tables = {"clicks": clicks, "shown": shown} | ({"days": self.days} if len(self.days) else {})
+        for name, table in tables.items():
             with atomic_path(folder / f"{name}.parquet") as temporary:
                 pq.write_table(table, temporary)
 
@@ -82,7 +89,10 @@ class TrainingPast:
             until = int((clicks.schema.metadata or {})[_UNTIL])
             shown = pq.read_table(folder / "shown.parquet").cast(_SHOWN)
             counts = dict(zip(shown["document"].to_pylist(), shown["shown"].to_pylist(), strict=True))
-            return cls(clicks.cast(_CLICKS), counts, until)
+            days = (
+                pq.read_table(path).cast(_DAYS) if (path := folder / "days.parquet").exists() else _DAYS.empty_table()
+            )
+            return cls(clicks.cast(_CLICKS), counts, until, days)
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:
             raise RunError(f"{folder} is damaged", "train the run again") from error
 
@@ -91,10 +101,17 @@ class TrainingPast:
         theirs = pc.is_in(self.clicks["user"], value_set=pa.array(users, pa.string()))
         return replace(self, clicks=self.clicks.filter(pc.invert(theirs)))
 
-    def everyone(self, places: Mapping[str, Mapping[str, str]]) -> Everyone:
-        """What is known of all people together, given the places of documents."""
-        everyone = Everyone(places)
+    def everyone(
+        self,
+        places: Mapping[str, Mapping[str, str]],
+        texts: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+        days: int = 0,
+    ) -> Everyone:
+        """What is known of all people together, given the places of documents and the texts of their fields."""
+        everyone = Everyone(places, texts, days)
         everyone.show_counted(self.shown)
+        for row in self.days.to_pylist():
+            everyone.show_on(row["day"], {row["document"]: row["shown"]})
         columns = (self.clicks[name].to_pylist() for name in ("document", "time", "query"))
         for document, time, query in zip(*columns, strict=True):
             everyone.click(document, time, query)
@@ -116,6 +133,16 @@ class TrainingPast:
         for user, *click in zip(*columns, strict=True):
             found.setdefault(user, []).append(PastClick(*click))
         return {user: clicks[-REMEMBERED:] for user, clicks in found.items()}
+
+
+def _by_day(log: SearchLog, before: Bools, until: int, days: int) -> pa.Table:
+    """Showings (``before``: of these result rows) on so many days until a moment, and two more."""
+    if not days:
+        return _DAYS.empty_table()
+    day = log.time[log.impression] // DAY
+    rows = before & (day > until // DAY - days - 2)
+    keys, counts = np.unique(np.stack([day[rows], log.document[rows]]), axis=1, return_counts=True)
+    return pa.table({"document": _labels(log.documents.ids, keys[1]), "day": keys[0], "shown": counts}, schema=_DAYS)
 
 
 def _labels(labels: Sequence[str], numbers: np.ndarray) -> pa.Array:

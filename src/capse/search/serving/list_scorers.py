@@ -5,16 +5,18 @@ Each gives what its ranker gives for the same list of a log, whose history ends 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from capse.arrays import Float32s, Float64s
 from capse.search.features import Catalogue, ShownList, list_features
 from capse.search.features.list_features import DocumentVectors
+from capse.search.logs.field_schema import Scope, Value
 from capse.search.rankers.neural import NeuralRanker, score_list
 from capse.search.rankers.search_run import SearchRun
 from capse.search.rankers.sp_lambdamart import SP
@@ -33,6 +35,7 @@ class ShownDocument:
     id: str
     title: str = ""
     text: str | None = None
+    fields: Mapping[str, Any] | None = None  # of the item as it is now, or of the document in this list
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Asked:
     state: UserState
     session: str
     time: int  # microseconds since 1970
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of the request
+    user_fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ListScorer(Protocol):
@@ -146,7 +151,8 @@ class TreeLists:
     def __init__(self, ranker: SP, space: VectorSpace) -> None:
         self.ranker, self.past, self.method = ranker, ranker.past, ranker.name
         self.vectors = SpaceVectors(space)
-        self.catalogue = Catalogue(ranker.text)
+        self.catalogue = Catalogue(ranker.text, ranker.known, ranker.items)
+        self.mistyped: Counter[str] = Counter()  # values of fields that were of another type than in training
         self.begin()
         self._inside: Mapping[str, NeuralLists] = {
             label: NeuralLists(inside.run)
@@ -156,7 +162,9 @@ class TreeLists:
 
     def begin(self) -> None:
         """Remember of all people what the run's own log tells, and nothing else."""
-        self.everyone: Everyone = self.past.everyone(self.catalogue.places)
+        catalogue = self.catalogue
+        days = catalogue.known.schema.most_days
+        self.everyone: Everyone = self.past.everyone(catalogue.places, catalogue.texts_of, days)
 
     def scores(self, asked: Asked) -> Float64s | None:
         standing = self.ranker.standing
@@ -178,7 +186,24 @@ class TreeLists:
             if not self.vectors.knows(document)
         }
         ids = [document.id for document in asked.documents]
-        return ShownList(asked.query, ids, asked.positions, asked.state, asked.session, asked.time, texts)
+        shown = ShownList(asked.query, ids, asked.positions, asked.state, asked.session, asked.time, texts)
+        return self._with_fields(shown, asked) if self.catalogue.known.schema else shown
+
+    def _with_fields(self, shown: ShownList, asked: Asked) -> ShownList:
+        said = {document.id: document.fields for document in asked.documents if document.fields}
+        return replace(
+            shown,
+            items={document: self._read("item", fields) for document, fields in said.items()},
+            results={document: self._read("result", fields) for document, fields in said.items()},
+            request=self._read("request", asked.fields),
+            user=self._read("user", asked.user_fields),
+        )
+
+    def _read(self, scope: Scope, fields: Mapping[str, Any]) -> dict[str, Value]:
+        bad: list[str] = []
+        read = self.catalogue.known.schema.read(scope, fields, bad)
+        self.mistyped.update(f"{scope}.{name}" for name in bad)
+        return read
 
     def _document_vectors(self, asked: Asked) -> DocumentVectors | None:
         if self.ranker.space is None:

@@ -15,7 +15,7 @@ from capse.search.serving.reranker import RankedDocument, Reranker
 from capse.search.times import parse_time
 from capse.search.users.user_state import UserState
 
-_KEYS = ["query", "documents", "user", "session", "time", "clicked"]
+_KEYS = ["query", "documents", "user", "session", "time", "clicked", "fields", "user_fields"]
 _FORM = 'write {"query": "...", "documents": ["id", ...], "user": "...", "session": "...", "clicked": ["id", ...]}'
 
 
@@ -49,8 +49,9 @@ class Requests:
         state = self.states.setdefault(user, self.reranker.new_user()) if user else self.reranker.new_user()
         for document in clicked:
             self.reranker.learn(state, document, session, time)
+        said = {key: _fields(request.get(key), key, place) for key in ("fields", "user_fields")}
         ranked = self.reranker.rerank(
-            query, documents, user=user, state=state, session=session, time=time, explain=self.explain
+            query, documents, user=user, state=state, session=session, time=time, explain=self.explain, **said
         )
         return {"query": query, "user": user, "session": session, "documents": [_row(one) for one in ranked]}
 
@@ -81,8 +82,15 @@ def _documents(values: Any, key: str, place: str) -> Sequence[ShownDocument]:
 def _document(value: Any, key: str, place: str) -> ShownDocument:
     if isinstance(value, str):
         return ShownDocument(value)
-    if isinstance(value, Mapping) and isinstance(value.get("id"), str) and set(value) <= {"id", "title", "text"}:
+    known = {"id", "title", "text", "fields"}
+    if isinstance(value, Mapping) and isinstance(value.get("id"), str) and set(value) <= known:
         title, text = value.get("title") or "", value.get("text")
         if isinstance(title, str) and (text is None or isinstance(text, str)):
-            return ShownDocument(value["id"], title, text)
-    raise DataError(f"{place}: one of its {key} is {value!r}", 'write an id, or {"id", "title", "text"}')
+            return ShownDocument(value["id"], title, text, _fields(value.get("fields"), "fields", place))
+    raise DataError(f"{place}: one of its {key} is {value!r}", 'write an id, or {"id", "title", "text", "fields"}')
+
+
+def _fields(value: Any, key: str, place: str) -> Mapping[str, Any]:
+    if value is None or isinstance(value, Mapping):
+        return value or {}
+    raise DataError(f"{place}: {key} is not an object", 'write {"name": value, ...}')

@@ -13,10 +13,11 @@ without a user. Where validation found the model no better than the engine, the 
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,7 @@ class Reranker:
     def count_shown(self, documents: Sequence[str], time: int) -> None:
         """The same of a list."""
         if self.everyone is not None and time >= self.scorer.past.until:
-            self.everyone.show(documents)
+            self.everyone.show(documents, time)
 
     def count_from_the_beginning(self) -> None:
         """Forget what was counted since the run's own log ended."""
@@ -144,20 +145,21 @@ class Reranker:
         session: str = "",
         time: float | str | None = None,
         explain: bool = False,
+        fields: Mapping[str, Any] | None = None,
+        user_fields: Mapping[str, Any] | None = None,
     ) -> list[RankedDocument]:
         """The documents, given in the engine's order, in the order for this user at ``time`` (now, if not given).
 
         ``state`` is what is known of the user, ``user`` the name by which training may know one. Equal scores keep
-        the engine's order.
+        the engine's order. ``fields`` are those of the request; see `capse.search.logs.field_schema`.
         """
         shown = [ShownDocument(document) if isinstance(document, str) else document for document in documents]
         vectors = [self.scorer.vectors.of(document) for document in shown]
         known = [place for place, vector in enumerate(vectors) if vector is not None]
         at = parse_time(clock.time() if time is None else time)
         of_user = self.scorer.past.joined(user, state or UserState())
-        asked = Asked(
-            query, [shown[place] for place in known], [place + 1 for place in known], user, of_user, session, at
-        )
+        ranked, positions = [shown[place] for place in known], [place + 1 for place in known]
+        asked = Asked(query, ranked, positions, user, of_user, session, at, fields or {}, user_fields or {})
         scores = self.scorer.scores(asked) if known else None
         if scores is None:
             reason = Reasons() if explain else None

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from capse.search.times import DAY
+
 LATEST = 100  # clicks on one document, the latest, that are kept one by one
 WINDOW = 1000  # clicks that are 'lately'
 
@@ -32,6 +34,36 @@ class Tally:
     shown: Counter[str] = field(default_factory=Counter)
 
 
+class Days:
+    """Counters of the latest days, by what is counted: a document as ("", id), a text of a field as (field, text)."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most  # days that anybody asks for; 0: nothing is counted
+        self._days: dict[int, DayTally] = {}  # by days since 1970
+        self._newest = 0
+
+    def tallies(self, days: range) -> list[DayTally]:
+        return [self._days[day] for day in days if day in self._days]
+
+    def on(self, day: int) -> DayTally | None:
+        """Where to count; None for a day that is too long ago."""
+        if day > self._newest:
+            self._newest = day
+            self._days = {one: tally for one, tally in self._days.items() if one > day - self.most - _SPARE_DAYS}
+        if not self.most or day <= self._newest - self.most - _SPARE_DAYS:
+            return None
+        return self._days.setdefault(day, DayTally())
+
+
+@dataclass(frozen=True)
+class DayTally:
+    clicked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    shown: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+_SPARE_DAYS = 2  # clocks differ: a list may come a day before the newest click
+
+
 class Everyone:
     """Running counters over documents, and over the places that documents are in.
 
@@ -45,8 +77,16 @@ class Everyone:
     ([], 0)
     """
 
-    def __init__(self, place_of: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        place_of: Mapping[str, Mapping[str, str]],
+        texts_of: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+        days: int = 0,
+    ) -> None:
         self.place_of = place_of  # kind of place -> document -> place; a document that is not there is in place ''
+        self.texts_of = texts_of or {}  # field -> document -> texts
+        self.texts = {name: Tally() for name in self.texts_of}
+        self.days = Days(days)
         self.clicks = 0  # that counted
         self.numbered = 0  # the number of the next click: one that was taken back leaves its number unused
         self.shown = 0  # results
@@ -65,6 +105,7 @@ class Everyone:
         self._window.append((self.numbered, document))
         self.clicks, self.numbered = self.clicks + 1, self.numbered + 1
         self._count(document, +1, +1)
+        self._count_days("clicked", {document: 1}, time // DAY)
         if len(self._window) > WINDOW:
             self._count(self._window.popleft()[1], 0, -1)
 
@@ -79,10 +120,17 @@ class Everyone:
         if found is not None and recent:
             self._window.remove((found.number, document))
         self._count(document, -1, -1 if recent else 0)
+        self._count_days("clicked", {document: -1}, time // DAY)
 
-    def show(self, documents: Sequence[str]) -> None:
-        """Count a list that was shown."""
-        self.show_counted(Counter(documents))
+    def show(self, documents: Sequence[str], time: int = 0) -> None:
+        """Count a list that was shown at a moment."""
+        shown = Counter(documents)
+        self.show_counted(shown)
+        self.show_on(time // DAY, shown)
+
+    def show_on(self, day: int, shown: Mapping[str, int]) -> None:
+        """Count showings of a day among those of the latest days, and not among those of all time."""
+        self._count_days("shown", shown, day)
 
     def show_counted(self, shown: Mapping[str, int]) -> None:
         """Count many, given how often each document was shown."""
@@ -92,10 +140,28 @@ class Everyone:
             of = self.place_of[kind]
             for document, count in shown.items():
                 tally.shown[of.get(document, "")] += count
+        for name, tally in self.texts.items():
+            texts = self.texts_of[name]
+            for document, count in shown.items():
+                for text in texts.get(document, ()):
+                    tally.shown[text] += count
+
+    def _count_days(self, what: str, documents: Mapping[str, int], day: int) -> None:
+        if not self.days.most or (tally := self.days.on(day)) is None:
+            return
+        counts: Counter[tuple[str, str]] = getattr(tally, what)
+        for document, count in documents.items():
+            counts["", document] += count
+            for name, of in self.texts_of.items():
+                for text in of.get(document, ()):
+                    counts[name, text] += count
 
     def _count(self, document: str, clicked: int, lately: int) -> None:
         tallies = [(self.documents, document)]
         tallies += [(tally, self.place_of[kind].get(document, "")) for kind, tally in self.places.items()]
+        tallies += [
+            (tally, text) for field, tally in self.texts.items() for text in self.texts_of[field].get(document, ())
+        ]
         for tally, name in tallies:
             for counter, step in ((tally.clicked, clicked), (tally.lately, lately)):
                 counter[name] += step

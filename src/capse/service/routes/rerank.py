@@ -17,7 +17,7 @@ from capse.search.serving.list_scorers import ShownDocument
 from capse.search.serving.reasons import Reasons
 from capse.search.serving.reranker import RankedDocument
 from capse.search.times import to_seconds
-from capse.service.fields import Id, Query, Session, Time, UserId, one_or_many, storable
+from capse.service.fields import Fields, Id, Query, Session, Time, UserId, one_or_many, storable
 from capse.service.guard import GuardedRoute, charge, needs, require_user
 from capse.service.limits import (
     DOCUMENTS_A_REQUEST,
@@ -44,6 +44,9 @@ class Document(BaseModel):
     id: Id | None = Field(None, description="Made of the text where there is none", examples=["d7"])
     title: str = Field("", max_length=MAX_TEXT, examples=["Graph search"])
     text: str | None = Field(None, max_length=MAX_DOCUMENT, examples=["How to find a path in a graph"])
+    fields: Fields = Field(
+        {}, description="Of the document as it is now, or in this list; as the run's schema names them"
+    )
 
     @model_validator(mode="after")
     def _is_known_by_something(self) -> Document:
@@ -53,7 +56,7 @@ class Document(BaseModel):
 
     def shown(self) -> ShownDocument:
         of_text = hashlib.sha256(f"{self.title}\0{self.text or ''}".encode()).hexdigest()[:16]
-        return ShownDocument(of_text if self.id is None else self.id, self.title, self.text)
+        return ShownDocument(of_text if self.id is None else self.id, self.title, self.text, self.fields)
 
 
 class RerankList(BaseModel):
@@ -70,6 +73,8 @@ class RerankList(BaseModel):
     )
     session: Session = Field("", examples=["s1"])
     time: Time | None = Field(None, description="Seconds since 1970, or ISO 8601 text; now where there is none")
+    fields: Fields = Field({}, description="Of the request, as the run's schema names them")
+    user_fields: Fields = Field({}, description="Of the user, as the run's schema names them")
     explain: bool = Field(False, description="Say why each document stands where it stands")
 
     def work(self) -> int:
@@ -180,13 +185,16 @@ def _ranked(service: Service, model: SearchModel, lists: list[RerankList]) -> li
         stored = None if one.user is None else store.state(one.user)
         known_as = "" if one.user is None or store.is_forgotten(one.user) else one.user  # by the run
         time = None if one.time is None else to_seconds(one.time)
-        about = {"user": known_as, "session": one.session, "time": time, "explain": one.explain}
+        about: dict[str, Any] = {"user": known_as, "session": one.session, "time": time, "explain": one.explain}
+        about |= {"fields": one.fields, "user_fields": one.user_fields}
         ranked = model.rerank(stored, one.query, shown, **about)
         results.append([_body(document) for document in ranked])
         if service.recorder is not None and known_as:
             kept.append(_kept(one, shown, ranked, model.version, texts=service.recorder.keeps_texts))
     if service.recorder is not None:
         service.recorder.keep(kept)
+    for label, count in model.mistyped():
+        service.metrics.mistyped.labels(label).inc(count)
     return results
 
 
@@ -203,6 +211,9 @@ def _kept(
         shown=tuple(document.position for document in ranked),
         model=version,
         texts=tuple(_told_of(shown)) if texts else (),
+        fields=one.fields,
+        user_fields=one.user_fields,
+        document_fields={document.id: document.fields for document in shown if document.fields},
     )
 
 

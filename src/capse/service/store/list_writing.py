@@ -43,6 +43,7 @@ def _values(one: KeptList, numbers: dict[str, int], now: int) -> dict[str, objec
         "model": one.model,
         "trial": one.trial,
         "arm": one.arm,
+        "fields": one.said,
         "at": now,
     }
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, select
 
@@ -41,6 +43,16 @@ class KeptList:
     trial: str | None = None  # of two runs, where there was one
     arm: str | None = None  # a or b; of an interleaved list one letter for each document that was shown
     texts: tuple[KeptText, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of the request
+    user_fields: Mapping[str, Any] = field(default_factory=dict)
+    document_fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def said(self) -> str | None:
+        """All fields as JSON; None where there is none."""
+        parts = {"request": self.fields, "user": self.user_fields, "documents": self.document_fields}
+        given = {name: of for name, of in parts.items() if of}
+        return json.dumps(given, ensure_ascii=False) if given else None
 
 
 def forget_lists(connection: Connection, user: int) -> int:

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ColumnElement
 
-VERSION = "0006"  # of the newest migration
+VERSION = "0007"  # of the newest migration
 
 # SQLite counts rows by itself only where the key is an INTEGER.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
@@ -102,6 +102,7 @@ lists = Table(
     Column("trial", Text),  # of two runs, where there was one
     Column("arm", Text),  # in it: a or b; of an interleaved list one letter for each document that was shown
     Column("at", BigInteger, nullable=False),  # when it was stored
+    Column("fields", Text),  # JSON: of the request, of the user, and of documents by their ids
     Index("lists_of_user", "user", "time"),
     Index("lists_by_age", "at"),
 )

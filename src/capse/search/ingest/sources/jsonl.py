@@ -1,12 +1,15 @@
 """JSON lines: an impression or a document per line.
 
-    {"time": ..., "user": ..., "query": ..., "results": [...], "clicks": [...], "session"?, "split"?, "impression"?}
-    {"document": ..., "title"?, "text"?, "terms"?}
+    {"time": ..., "user": ..., "query": ..., "results": [...], "clicks": [...], "session"?, "split"?, "impression"?,
+     "fields"?, "user_fields"?}
+    {"document": ..., "title"?, "text"?, "terms"?, "fields"?}
 
 ``time`` (or ``timestamp``) is what `log_time` reads. A result is a document's id, or an object with ``document`` (or
 ``doc``, ``id``), ``title``, ``text`` and ``terms``. A click is a document's id, or an object with that and ``time``,
 ``dwell`` (seconds) and ``event`` (the click's own id). An impression without an ``impression`` (or ``id``) is known by
-what else its line holds, so the same line twice is one event.
+what else its line holds, so the same line twice is one event. ``fields`` are objects of names and values: of the
+document, of the request, of the user who asks, and in a result of the document in this list
+(`capse.search.logs.field_schema`).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Any
 
 from capse.search.ingest.sources.files import encodable, first_object, lines, with_suffix
 from capse.search.ingest.staging import Staging
+from capse.search.logs.field_schema import Scope
 from capse.search.times import log_time
 
 _SUFFIXES = (".jsonl", ".ndjson")
@@ -82,7 +86,11 @@ class _Line:
         for position, (document, result) in enumerate(zip(documents, results, strict=True), start=1):
             self.staging.result(label, time=time, position=position, document=document, **head)
             if isinstance(result, dict) and result.keys() & {"title", "text", "terms"}:
-                self.document(result)
+                self.document({name: value for name, value in result.items() if name != "fields"})
+            if isinstance(result, dict):
+                self.fields("result", result.get("fields"), impression=label, document=document)
+        self.fields("request", record.get("fields"), impression=label)
+        self.fields("user", record.get("user_fields"), impression=label)
         for click in clicks:
             try:
                 self.click(label, click)
@@ -112,6 +120,13 @@ class _Line:
         if key not in self.described:  # results describe the same document again and again
             self.described.add(key)
             self.staging.document(label, title=title, text=text, terms=terms)
+        self.fields("item", record.get("fields"), document=label, time=_time(record))
+
+    def fields(self, scope: Scope, fields: Any, **of: Any) -> None:
+        if isinstance(fields, dict) and fields:
+            self.staging.fields(scope, fields, **of)
+        elif fields is not None and fields != {}:
+            self.reject(f"{scope} fields that are not an object", fields)
 
 
 def _first(value: Any, names: Sequence[str]) -> Any:

@@ -6,7 +6,8 @@
     {"event": "interaction", "id", "timestamp", "ranking"?, "item": "item1", "type": "click", "user"?, "session"?}
 
 A timestamp is in milliseconds, as text or as a number, or ISO 8601. An item's text is that of its fields, where each
-later event of the item replaces the fields that it names. Events about users say nothing that a log needs.
+later event of the item replaces the fields that it names. Fields of items, users, rankings and of a ranking's items are
+staged as fields; a ranking has those that its user had by then. Metarank's ``relevancy`` is a field of the result.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 from capse.search.ingest.sources.files import encodable, first_object, lines, with_suffix
 from capse.search.ingest.staging import Staging
+from capse.search.logs.field_schema import Scope
 from capse.search.times import log_time
 
 _SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -52,6 +54,8 @@ class _Events:
     def __init__(self, staging: Staging, query_field: str, click_types: Collection[str]) -> None:
         self.staging, self.query_field, self.click_types = staging, query_field, click_types
         self.items: dict[str, dict[str, tuple[int, str]]] = {}  # item: field: when it was said, and its text
+        self.users: dict[str, list[tuple[int, dict[str, Any]]]] = {}  # user: when and what was said
+        self.asked: list[tuple[str, str, int]] = []  # impression, user and time of the rankings
         self.left_out: Counter[str] = Counter()
         self.rankings = self.without_user = self.without_query = 0
 
@@ -77,6 +81,7 @@ class _Events:
             texts = {name: text for name, (_, text) in fields.items()}
             title = next((texts.pop(name) for name in _TITLES if name in texts), None)
             self.staging.document(item, title=title, text=" ".join(texts.values()) or None)
+        self._users_of_rankings()
         if self.left_out:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.left_out.items()))
             self.staging.note(f"events that are neither shown lists, clicks nor items are left out: {kinds}")
@@ -98,12 +103,32 @@ class _Events:
         if item is None:
             raise ValueError("an item without an id")
         known = self.items.setdefault(item, {})
+        self._stage_fields("item", event, document=item, time=time)
         for name, text in _fields(event).items():
             if name not in known or known[name][0] <= time:
                 known[name] = (time, text)
 
     def _user(self, event: Mapping[str, Any]) -> None:
-        self.left_out["user"] += 1
+        user, time = _label(event, "user"), _time(event)
+        if user is None:
+            raise ValueError("a user without an id")
+        self.users.setdefault(user, []).append((time, _values(event)))
+
+    def _users_of_rankings(self) -> None:
+        """What was known of the user of each ranking by then: of every field the latest."""
+        for said in self.users.values():
+            said.sort(key=lambda one: one[0])
+        for impression, user, time in self.asked:
+            known: dict[str, Any] = {}
+            for at, fields in self.users.get(user, ()):
+                if at <= time:
+                    known |= fields
+            if known:
+                self.staging.fields("user", known, impression=impression)
+
+    def _stage_fields(self, scope: Scope, holder: Mapping[str, Any], **of: Any) -> None:
+        if fields := _values(holder):
+            self.staging.fields(scope, fields, **of)
 
     def _ranking(self, event: Mapping[str, Any]) -> None:
         items = event.get("items")
@@ -117,6 +142,11 @@ class _Events:
         self.rankings += 1
         self.without_user += user is None
         self.without_query += query is None
+        if impression is not None and user is not None:
+            self.asked.append((impression, user, time))
+        self._stage_fields("request", event, impression=impression)
+        for item, document in zip(items, documents, strict=True):
+            self._stage_fields("result", item, impression=impression, document=document)
         for position, document in enumerate(documents, start=1):
             self.staging.result(
                 impression,
@@ -159,6 +189,16 @@ def _label(event: Mapping[str, Any], name: str) -> str | None:
     if isinstance(value, (bool, float, list, dict)):
         raise ValueError(f"{name} is not a text")
     return encodable(str(value))
+
+
+def _values(holder: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an event, or of an item in a ranking, whatever they hold."""
+    fields = holder.get("fields") or []
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+        raise ValueError("fields that are not a list of names and values")
+    found = {str(field.get("name")): field.get("value") for field in fields}
+    relevancy = holder.get("relevancy")
+    return found if relevancy is None else found | {"relevancy": relevancy}
 
 
 def _fields(event: Mapping[str, Any]) -> dict[str, str]:
