@@ -12,11 +12,13 @@ import sys
 
 import pytest
 
+import capse
+
 DRIVER = '''
 import json, os, random, shutil, signal, sys, time, traceback
 from pathlib import Path
 
-import capse.cli.train, capse.cli.display
+import capse.cli.refine, capse.cli.train, capse.cli.display
 from capse.cli import main
 from capse.runs import atomic
 
@@ -101,17 +103,15 @@ def at_random_moments(run, expected, duration, limit):
 
 
 kills = []
-for job, limit, options in json.loads(sys.argv[2]):
+for number, (job, limit, command, options) in enumerate(json.loads(sys.argv[2])):
     def run(name, *extra):
         settings = [part for option in options for part in ("--set", option)]
-        arguments = ["--data", "countries", "--model", "distmult", "--out", str(folder / name)]
-        main(["train", *arguments, *settings, *extra])
+        main([*command, "--out", str(folder / name), *settings, *extra])
 
-    if not kills:
-        try:
-            run("warm")  # here, not in a process of its own: the others find everything loaded and compiled
-        except SystemExit as stop:
-            assert not stop.code
+    try:
+        run(f"warm-{number}")  # here, not in a process of its own: the others find everything loaded and compiled
+    except SystemExit as stop:
+        assert not stop.code
     started = time.monotonic()
     assert fork(lambda: run("whole")) == 0
     kills.append(globals()[job](run, state("whole"), time.monotonic() - started, limit))
@@ -119,12 +119,18 @@ for job, limit, options in json.loads(sys.argv[2]):
 (folder / "kills.json").write_text(json.dumps(kills))
 '''
 
-COMMON = ["model.dim=4", "training.device=cpu", "training.checkpoint_seconds=0", "validation.triples=10"]
+TRAIN = ["train", "--data", "countries", "--model", "distmult"]
+OFTEN = ["training.checkpoint_seconds=0", "validation.triples=10"]
+COMMON = ["model.dim=4", "training.device=cpu", *OFTEN]
 
 
 def drive(folder, *jobs):
-    """Do the jobs (which, how many kills, settings) and return how many kills each of them took."""
-    given = [(job, limit, [*COMMON, *options]) for job, limit, options in jobs]
+    """Do the jobs (which, how many kills, settings of a training) and return how many kills each of them took."""
+    return drive_commands(folder, *((job, limit, TRAIN, [*COMMON, *options]) for job, limit, options in jobs))
+
+
+def drive_commands(folder, *given):
+    """The same for any command that takes --out, --set and --resume."""
     one_thread = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "NUMBA_THREADING_LAYER": "workqueue"}
     result = subprocess.run(
         [sys.executable, "-c", DRIVER, str(folder), json.dumps(given)],
@@ -152,3 +158,25 @@ def test_killed_exactly_while_it_writes_and_at_random_moments(tmp_path):
 def test_killed_25_times_at_any_moment(tmp_path):
     options = ["training.epochs=25", "training.checkpoint_seconds=0.05", "validation.every=2"]
     assert drive(tmp_path, ("at_random_moments", 25, options)) == [25]
+
+
+def test_two_models_against_each_other_killed_at_any_moment(tmp_path):
+    """Both models, both optimisers and the baseline go on."""
+    against = ["adversary.model=complex", "adversary.dim=3", "adversary.candidates=4", "negatives.sampler=uniform"]
+    options = ["loss.name=softmax", "model.reciprocal=false", "training.epochs=5", "validation.every=2"]
+    assert drive(tmp_path, ("at_random_moments", 3, [*against, *options])) == [3]
+
+
+def test_a_refinement_killed_exactly_while_it_writes_and_at_random_moments(tmp_path):
+    """It goes on from the run that it was begun over, with the same draws."""
+    training = capse.Training(epochs=1, device="cpu")
+    capse.fit("countries", capse.DistMult(dim=4), training=training, out=tmp_path / "base")
+    command = ["refine", str(tmp_path / "base")]
+    few = [*OFTEN, "refinement.relations=2", "validation.every=1"]
+    found = drive_commands(
+        tmp_path,
+        ("at_every_write", 100, command, [*few, "training.epochs=1", "training.batch_size=1000"]),
+        ("at_random_moments", 3, command, [*few, "training.epochs=3", "training.batch_size=100"]),
+    )
+    assert found[0] > 15
+    assert found[1] == 3

@@ -52,3 +52,38 @@ def test_ranks_and_gradients():
         model = build_model(settings, len(graph.entities), len(graph.relations), 0)
         ranks = rank_split(model, graph.test[:20], graph.known, exact=True)
         assert found == [[side.greater.tolist(), side.equal.tolist()] for side in ranks], options
+
+
+MOTIFS = """
+import json, sys
+{prepare}
+import numpy as np
+from capse.graph.benchmarks import EMBEDDED
+from capse.graph.dataset import load_graph
+from capse.graph.refinement.features import Features
+from capse.graph.refinement.settings import Refinement
+from capse.kernels.motifs.scoring import weigh
+
+graph = load_graph(EMBEDDED)
+features = Features.of(graph.train, len(graph.entities), len(graph.relations), most=3)
+keys = features.kept(Refinement())
+weights = np.random.default_rng(0).normal(size=len(keys))
+heads, relations, tails = (np.ascontiguousarray(part) for part in graph.test[:40].astype(np.int64).T)
+scores = weigh(features.motifs(keys, weights, legs=True), weights, heads, relations, tails[::-1].copy())
+print(json.dumps(scores.tolist()))
+"""
+
+
+def test_motifs():
+    missing = 'sys.modules["numba"] = sys.modules["llvmlite"] = sys.modules["triton"] = None'
+    plain, compiled = (
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-W", "error::RuntimeWarning", "-c", MOTIFS.format(prepare=prepare)],
+                capture_output=True, text=True, check=True, timeout=600,
+            ).stdout
+        )
+        for prepare in (missing, "")
+    )  # fmt: skip
+    assert plain == compiled
+    assert len(set(plain)) > 20

@@ -37,7 +37,7 @@ class Index(NamedTuple):
 @helper
 def key_of(relations, family, r1, r2, r3):  # type: ignore[no-untyped-def]
     """The number of a motif; R stands for 'no relation'."""
-    base = relations + 1
+    base = np.int64(relations + 1)  # not compiled, the relations of a graph's edges would stay int32
     return ((family * base + r1) * base + r2) * base + r3
 
 
