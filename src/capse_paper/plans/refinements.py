@@ -18,6 +18,20 @@ def _over(model: str, base: str) -> list[Experiment]:
     ]
 
 
+_SMALL = "ComplEx, rank 64"  # trains in minutes on one core
+_SMALL_SETTINGS = (
+    "model.dim=64", "training.batch_size=2048", "training.learning_rate=0.3",
+    "negatives.sampler=shared", "negatives.count=512", "regularizer.n3=0",
+)  # fmt: skip
+_EPOCHS = {WN18RR: 8, FB15K237: 3}
+
+
+def _small(data: str) -> Experiment:
+    """ComplEx of a size that needs no GPU, to be refined; the last epoch is kept."""
+    epochs = (f"training.epochs={_EPOCHS[data]}", f"validation.every={_EPOCHS[data]}")
+    return Experiment(f"complex-64-{data}", _SMALL, data, "own", "complex", (*_SMALL_SETTINGS, *epochs))
+
+
 _ASSOCIATION = "M3GM's association"
 
 REFINEMENTS: tuple[Experiment, ...] = (
@@ -30,6 +44,8 @@ REFINEMENTS: tuple[Experiment, ...] = (
     _refining("m3gm-own-wn18rr", "M3GM", WN18RR, "m3gm-association-own-wn18rr"),
     Experiment("m3gm-association-own-fb15k-237", _ASSOCIATION, FB15K237, "own", "m3gm-association-own-fb15k-237"),
     _refining("m3gm-own-fb15k-237", "M3GM", FB15K237, "m3gm-association-own-fb15k-237"),
+    *(_small(data) for data in _EPOCHS),
+    *_over(_SMALL, "complex-64-{}"),
     *_over("ComplEx", "complex-{}"),
     *_over("CapsE", "capse-own-{}"),
 )  # fmt: skip

@@ -37,6 +37,7 @@ def test_every_recipe_is_that_of_its_model_and_data(experiment):
         "KBGAN's generator": "distmult",
         "Capsules from ComplEx": "complex-capse",
         "M3GM's association": "transe",
+        "ComplEx, rank 64": "complex",
     }
     named_so = kept.get(experiment.model, experiment.model.lower().removesuffix(" before kbgan"))
     assert planned.model_name == ("scaled-capse" if own_capse else named_so)
@@ -194,7 +195,8 @@ def test_names_that_do_not_exist():
 
 def test_what_refines_has_a_refinement_for_a_recipe_and_is_compared_with_what_it_refines():
     refining = [experiment for experiment in PLAN if experiment.refines]
-    assert {experiment.model for experiment in refining} == {"M3GM", "M3GM over ComplEx", "M3GM over CapsE"}
+    over = {f"M3GM over {model}" for model in ("ComplEx", "ComplEx, rank 64", "CapsE")}
+    assert {experiment.model for experiment in refining} == {"M3GM", *over}
     for experiment in refining:
         base = named(PLAN, experiment.refines)
         described = {"data": base.dataset, "model": recipe(base.name).to_mapping()["model"]}
