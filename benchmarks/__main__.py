@@ -1,7 +1,7 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
-    python -m benchmarks [NAME ...]        names: import, training, steps, evaluation, scoring, rerank, ingest,
-                                            store, service
+    python -m benchmarks [NAME ...]        names: import, training, steps, evaluation, scoring, rerank, refining,
+                                            ingest, store, service
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -23,6 +23,7 @@ BENCHMARKS = {
     "evaluation": "evaluation_speed",
     "scoring": "scoring_speed",
     "rerank": "rerank_speed",
+    "refining": "refining_speed",
     "ingest": "search_ingest_speed",
     "store": "store_speed",
     "service": "service_load",
