@@ -1,4 +1,4 @@
-"""What the service must not forget: events, what they made of each user, and API keys.
+"""What the service must not forget: events, what they made of each user, facts of a graph, and API keys.
 
 >>> import tempfile
 >>> store = Store.open(tempfile.mkdtemp() + "/capse.db")
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from capse.service.store.changes import Change
 from capse.service.store.event import Event
+from capse.service.store.facts import Fact
 from capse.service.store.folding import Outcome
 from capse.service.store.keys import SCOPES, Key
 from capse.service.store.lists import KeptList, KeptText
@@ -23,6 +24,7 @@ __all__ = [
     "Change",
     "Deletion",
     "Event",
+    "Fact",
     "KeptList",
     "KeptText",
     "Key",

@@ -16,7 +16,7 @@ from capse.service.limits import MAX_ID
 from capse.service.store.engine import writing
 from capse.service.store.schema import keys
 
-SCOPES = ("predict", "rerank", "events", "users", "admin")
+SCOPES = ("predict", "rerank", "events", "facts", "users", "admin")
 _PREFIX = "capse_"  # so that a scanner for secrets finds a key that was published by mistake
 
 

@@ -130,6 +130,18 @@ told = Table(
     Index("told_by_age", "at"),
 )
 
+# What clients added to the graph that is served, by labels.
+facts = Table(
+    "facts",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),  # in the order of arrival
+    Column("digest", Text, nullable=False, unique=True),  # of the three below
+    Column("head", Text, nullable=False),
+    Column("relation", Text, nullable=False),
+    Column("tail", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),  # microseconds since 1970
+)
+
 keys = Table(
     "keys",
     metadata,

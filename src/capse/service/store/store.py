@@ -19,6 +19,7 @@ from capse.service.store.changes import Change, last_change, read_changes
 from capse.service.store.checking import check
 from capse.service.store.engine import create_file, database_url, make_checking_engine, make_engine, shown, snapshot
 from capse.service.store.event import Event
+from capse.service.store.facts import Fact, add_facts, count_facts, read_facts
 from capse.service.store.failures import store_errors
 from capse.service.store.folding import Outcome
 from capse.service.store.keys import Key
@@ -33,7 +34,7 @@ CHECK_SECONDS = 0.2  # that looking through the pages of a database in use may t
 
 
 class Store:
-    """Events, what they made of each user, and API keys, in SQLite or PostgreSQL.
+    """Events, what they made of each user, facts of a graph, and API keys, in SQLite or PostgreSQL.
 
     Every method raises a StoreError when the database fails, and works again once the database does.
     """
@@ -96,6 +97,21 @@ class Store:
         """Remove lists and texts that were kept for longer than so many days; returns how many that was."""
         with self._errors():
             return expire(self._engine, now, list_days, text_days)
+
+    def add_facts(self, new: Sequence[Fact]) -> list[Outcome]:
+        """Store facts of a graph, all or none, each once; on disk when this returns."""
+        with self._errors():
+            return add_facts(self._engine, new)
+
+    def facts(self) -> list[Fact]:
+        """All facts that were added, in the order in which they came."""
+        with self._errors():
+            return read_facts(self._engine)
+
+    def fact_count(self) -> int:
+        """How many these are; it only grows."""
+        with self._errors():
+            return count_facts(self._engine)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
