@@ -55,7 +55,7 @@ class TripleIndex:
             raise DataError(f"{entities:,} entities and {relations:,} relations are more than one index can hold")
         self.entities = entities
         self.relations = relations
-        self._triples = triples
+        self.triples = triples
         # One number per triple, ordered by (head, relation) and then tail.
         self.keys = _sorted_distinct(self.key(triples[:, HEAD], triples[:, RELATION], triples[:, TAIL]))
 
@@ -104,13 +104,13 @@ class TripleIndex:
     @cached_property
     def _keys_by_tail(self) -> npt.NDArray[np.int64]:
         # The same number with head and tail exchanged.
-        triples = self._triples
+        triples = self.triples
         return _sorted_distinct(self.key(triples[:, TAIL], triples[:, RELATION], triples[:, HEAD]))
 
     @cached_property
     def _keys_by_pair(self) -> npt.NDArray[np.int64]:
         # (h·E + t)·R + r
-        heads, relations, tails = (self._triples[:, column].astype(np.int64) for column in (HEAD, RELATION, TAIL))
+        heads, relations, tails = (self.triples[:, column].astype(np.int64) for column in (HEAD, RELATION, TAIL))
         return _sorted_distinct((heads * self.entities + tails) * self.relations + relations)
 
 

@@ -27,6 +27,7 @@ ROUTES = {  # every guarded route and the scope that it needs
     ("POST", "/v1/rerank"): ("rerank", {"documents": ["d"], "user": "ada"}),
     ("GET", "/v1/search/samples"): ("rerank", None),
     ("POST", "/v1/events"): ("events", CLICK),
+    ("POST", "/v1/facts"): ("facts", {"facts": [{"head": "new", "relation": "knows", "tail": "e00"}]}),
     ("GET", "/v1/users"): ("users", None),
     ("GET", "/v1/users/eve"): ("users", None),
     ("DELETE", "/v1/users/eve"): ("users", None),
@@ -48,7 +49,7 @@ def keyed(graph_run, search_run, tmp_path_factory, module_serve):
         keys["ada"] = store.add_key("ada's", ["rerank", "events", "users"], user="ada")
         keys["revoked"] = store.add_key("revoked", SCOPES)
         store.revoke_key("revoked")
-    return module_serve(graph_run, search_run, database=database, require_keys=True), keys
+    return module_serve(graph_run, search_run, facts=True, database=database, require_keys=True), keys
 
 
 def test_every_route_of_ours_is_in_the_table(keyed):

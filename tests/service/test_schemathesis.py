@@ -19,7 +19,7 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 def test_nothing_fails_and_every_answer_is_as_described(server, graph_run, search_run, database, tmp_path):
     with Store.open(database) as store:
         key = store.add_key("everything", SCOPES)
-    service = server(graph_run, search_run, "--db", database)
+    service = server(graph_run, search_run, "--facts", "--db", database)
     program = Path(sys.executable).with_name("schemathesis")
     command = [program if program.exists() else shutil.which("schemathesis"), "run", f"{service.address}/openapi.json"]
     command += ["--header", f"Authorization: Bearer {key}", "--phases", "examples,coverage,fuzzing"]

@@ -20,10 +20,13 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.")] = 8000,
     db: Annotated[
-        str, typer.Option(metavar="URL", help="The database of events, profiles and keys: a file, or a URL.")
+        str, typer.Option(metavar="URL", help="The database of events, profiles, facts and keys: a file, or a URL.")
     ] = "capse.db",
     workers: Annotated[int, typer.Option(help="How many processes answer.")] = 1,
     require_keys: Annotated[bool, typer.Option("--require-keys", help="Refuse requests without an API key.")] = False,
+    facts: Annotated[
+        bool, typer.Option("--facts", help="Take new facts of the graph, and answer with all that were sent before.")
+    ] = False,
     keep_lists: Annotated[
         float, typer.Option(metavar="DAYS", help="Keep queries and lists for so many days, to learn from them.")
     ] = 0.0,
@@ -58,6 +61,7 @@ def serve(
         database=db,
         workers=workers,
         require_keys=require_keys,
+        facts=facts,
         keep_lists=keep_lists,
         keep_texts=keep_texts,
         log_level=log_level,

@@ -46,18 +46,16 @@ class FoldIn:
 
 def fold_in(
     model: TripleModel,
-    entities: int,
     facts: Int64s,
-    train: Int64s,
+    train: TripleIndex,
     settings: FoldIn | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tensor:
-    """Vectors (n, width) of the entities from ``entities`` on that ``facts`` (m, 3) speak of.
+    """Vectors (n, width) of the new entities that ``facts`` (m, 3) speak of: ids from the model's number of them on.
 
-    Ids below ``entities`` are the model's own, and ``train`` (k, 3) is what it was trained on. Every new entity needs a
-    fact.
+    ``train`` is what the model was trained on. Every new entity needs a fact.
     """
-    settings = settings or FoldIn()
+    settings, entities = settings or FoldIn(), train.entities
     ends = np.concatenate([facts[:, HEAD], facts[:, TAIL]])
     count = int(ends.max(initial=entities - 1)) + 1 - entities
     missing = np.setdiff1d(np.arange(entities, entities + count), ends)
@@ -66,39 +64,38 @@ def fold_in(
     if not count or isinstance(model, RuleModel):  # which has no vectors
         return model.entities.detach().new_empty(count, model.entities.shape[1])
     facts = facts[(facts[:, HEAD] >= entities) | (facts[:, TAIL] >= entities)]
-    start = _starts(model, entities, count, facts, train)
-    return _descend(model, start, entities, facts, train, settings, progress)
+    start = _starts(model, count, facts, train)
+    return _descend(model, start, facts, train, settings, progress)
 
 
-def _starts(model: TripleModel, entities: int, count: int, facts: Int64s, train: Int64s) -> Tensor:
+def _starts(model: TripleModel, count: int, facts: Int64s, train: TripleIndex) -> Tensor:
     """Where each new vector begins, (n, width): the mean over its facts of the mean of those that it is like."""
-    index = TripleIndex(train, entities, model.relation_count)
-    table = model.entities.detach()
+    entities, table = train.entities, model.entities.detach()
     total, weight = table.new_zeros(count, table.shape[1]), table.new_zeros(count, 1)
     for side, other in ((HEAD, TAIL), (TAIL, HEAD)):
         for fact in facts[facts[:, side] >= entities]:
-            alike = _alike(index, train, fact, side, other, entities)
+            alike = _alike(train, fact, side, other)
             if len(alike):
                 total[fact[side] - entities] += table[torch.from_numpy(alike).to(table.device)].mean(dim=0)
                 weight[fact[side] - entities] += 1
     return torch.where(weight > 0, total / weight.clamp(min=1), table.mean(dim=0))
 
 
-def _alike(index: TripleIndex, train: Int64s, fact: Int64s, side: int, other: int, entities: int) -> Int64s:
+def _alike(train: TripleIndex, fact: Int64s, side: int, other: int) -> Int64s:
     relation, end = fact[RELATION : RELATION + 1], fact[other : other + 1]
-    if end[0] < entities:
-        same = index.heads(relation, end) if side == HEAD else index.tails(end, relation)
+    if end[0] < train.entities:
+        same = train.heads(relation, end) if side == HEAD else train.tails(end, relation)
         if len(same.entities):
             return same.entities
-    return np.unique(train[train[:, RELATION] == relation[0], side]).astype(np.int64)
+    triples = train.triples
+    return np.unique(triples[triples[:, RELATION] == relation[0], side]).astype(np.int64)
 
 
 def _descend(
     model: TripleModel,
     start: Tensor,
-    entities: int,
     facts: Int64s,
-    train: Int64s,
+    train: TripleIndex,
     settings: FoldIn,
     progress: Callable[[int, int], None] | None,
 ) -> Tensor:
@@ -107,9 +104,9 @@ def _descend(
     size = float(table.square().mean().sqrt())
     squares = torch.zeros_like(start)  # Adagrad by hand: torch's optimisers take seconds to import
     generator = torch.Generator().manual_seed(settings.seed)
-    questions = _Questions(model, entities, facts, train)
+    questions = _Questions(model, facts, train)
     for step in range(settings.steps):
-        drawn = torch.randint(entities, (settings.negatives,), generator=generator).to(table.device)
+        drawn = torch.randint(train.entities, (settings.negatives,), generator=generator).to(table.device)
         loss = questions.loss(vectors, drawn) + settings.pull * (vectors - start).square().sum() / size**2
         (gradient,) = torch.autograd.grad(loss, vectors)
         if not torch.isfinite(gradient).all():
@@ -126,18 +123,17 @@ def _descend(
 class _Questions:
     """Both questions of each fact: what is at the other end of the new entity, and which entity is at this end."""
 
-    def __init__(self, model: TripleModel, entities: int, facts: Int64s, train: Int64s) -> None:
-        self.model, self.entities = model, entities
+    def __init__(self, model: TripleModel, facts: Int64s, train: TripleIndex) -> None:
+        self.model, self.entities = model, train.entities
         self.table = model.entities.detach()
-        index = TripleIndex(train, entities, model.relation_count)
         heads, relations, tails = torch.from_numpy(facts.copy()).to(model.device).unbind(1)
         self.asked: list[tuple[Tensor, Tensor, Tensor, bool]] = []  # of a new entity: it, relation, answer, backwards
         self.answered: list[tuple[Tensor, Tensor, Tensor, bool, Tensor]] = []  # by a new one, and log Σ of all others
         for asking, answers, backwards in ((heads, tails, False), (tails, heads, True)):
-            new = asking >= entities
+            new = asking >= self.entities
             self.asked.append((asking[new], relations[new], answers[new], backwards))
             old = asking[~new], relations[~new]
-            self.answered.append((*old, answers[~new], backwards, self._others(*old, backwards, index)))
+            self.answered.append((*old, answers[~new], backwards, self._others(*old, backwards, train)))
 
     def loss(self, vectors: Tensor, drawn: Tensor) -> Tensor:
         """The loss of all questions; ``drawn`` are the ids of old entities that stand for all."""
@@ -161,21 +157,21 @@ class _Questions:
         return torch.where((ids >= self.entities)[:, None], vectors[(ids - self.entities).clamp(min=0)], old)
 
     @torch.no_grad()
-    def _others(self, asking: Tensor, relations: Tensor, backwards: bool, index: TripleIndex) -> Tensor:
+    def _others(self, asking: Tensor, relations: Tensor, backwards: bool, train: TripleIndex) -> Tensor:
         """log Σ e^f over the old entities that are no known answers, (B,)."""
         sums = []
         size = max(1, chunk_size(self.entities, self.table.device) // 4)
         for ids, some in zip(asking.split(size), relations.split(size), strict=True):
             scores = self.model.score_heads(some, ids) if backwards else self.model.score_tails(ids, some)
-            known = self._known(index, ids, some, backwards)
+            known = self._known(train, ids, some, backwards)
             rows = np.repeat(np.arange(len(known)), np.diff(known.offsets))
             scores[torch.from_numpy(rows), torch.from_numpy(known.entities)] = -torch.inf
             sums.append(torch.logsumexp(scores, dim=1))
         return torch.cat(sums) if sums else self.table.new_empty(0)
 
-    def _known(self, index: TripleIndex, ids: Tensor, relations: Tensor, backwards: bool) -> Answers:
+    def _known(self, train: TripleIndex, ids: Tensor, relations: Tensor, backwards: bool) -> Answers:
         given, asked = ids.cpu().numpy(), relations.cpu().numpy()
-        return index.heads(asked, given) if backwards else index.tails(given, asked)
+        return train.heads(asked, given) if backwards else train.tails(given, asked)
 
     def _pairs(self, asking: Tensor, relations: Tensor, answers: Tensor, backwards: bool) -> Tensor:
         """f of each question with its answer, (B,)."""

@@ -50,7 +50,19 @@ from capse.service.state import Service, service_of
 __all__ = ["ENDPOINTS", "GuardedRoute", "Problem", "Service", "mount_endpoints", "needs", "require_user", "service_of"]
 
 # The first is found soonest: those that are asked for most come first.
-_OURS = ("events", "rerank", "predict", "entities", "score", "similar", "explain", "users", "samples", "operation")
+_OURS = (
+    "events",
+    "rerank",
+    "predict",
+    "entities",
+    "score",
+    "similar",
+    "explain",
+    "facts",
+    "users",
+    "samples",
+    "operation",
+)
 ENDPOINTS: Registry[APIRouter] = Registry(
     "endpoint", "capse.endpoints", {name: f"capse.service.routes.{name}:router" for name in _OURS}
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from capse.graph.link_prediction.calibration import Calibration
 from capse.graph.link_prediction.candidates import Seen
 from capse.graph.link_prediction.classification import Classifier
 from capse.graph.link_prediction.completion import Query, complete
+from capse.graph.link_prediction.growth import Fact, Growth
 from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.link_prediction.queries import FREE
 from capse.service.name_index import NameIndex
@@ -24,7 +26,14 @@ class GraphModel:
     classifier: Classifier | None
     entities: NameIndex
     relations: NameIndex
-    version: str
+    fingerprint: str  # of the run
+    growth: Growth | None = None  # where facts are added: what to grow from
+    facts: int = 0  # how many stored facts it has heard of
+
+    @property
+    def version(self) -> str:
+        """Changes when the run does, and when facts are added to it."""
+        return f"{self.fingerprint}+{self.facts}" if self.facts else self.fingerprint
 
     @cached_property
     def seen(self) -> Seen:
@@ -32,7 +41,7 @@ class GraphModel:
         return Seen(self.predictor.graph)
 
     @classmethod
-    def load(cls, path: str | Path, version: str) -> GraphModel:
+    def load(cls, path: str | Path, fingerprint: str) -> GraphModel:
         predictor = LinkPredictor.load(path)
         assert predictor.folder is not None
         calibration, classifier = Calibration.load(predictor.folder), Classifier.load(predictor.folder)
@@ -40,4 +49,13 @@ class GraphModel:
         graph = predictor.graph
         # Whatever compiles or is kept for later does so before anybody waits; a model with NaN in it fails here.
         complete(predictor, [Query(0, 0, FREE, 1), Query(FREE, 0, 0, 1), Query(0, FREE, 0, 1)])
-        return cls(predictor, calibration, classifier, NameIndex(graph.entities), NameIndex(graph.relations), version)
+        names = NameIndex(graph.entities), NameIndex(graph.relations)
+        return cls(predictor, calibration, classifier, *names, fingerprint)
+
+    def with_facts(self, stored: Sequence[Fact]) -> GraphModel:
+        """The run with the facts that were stored, those aside that it does not take."""
+        growth = self.growth or Growth(self.predictor)
+        predictor = growth.with_facts(stored)
+        known = self.predictor.graph.entities.labels == predictor.graph.entities.labels
+        entities = self.entities if known else NameIndex(predictor.graph.entities)
+        return replace(self, predictor=predictor, entities=entities, growth=growth, facts=len(stored))

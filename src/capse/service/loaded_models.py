@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from capse.runs.folder import RunFolder
 from capse.service.graph_model import GraphModel
 from capse.service.problems import Problem
 from capse.service.search_model import SearchModel
+from capse.service.store import Store
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,26 @@ class Models:
 
     def reloaded(self, runs: Sequence[str]) -> Models:
         """What lies in the folders now; these models themselves where nothing has changed."""
-        if {fingerprint(run) for run in runs} == set(self.versions.values()):
+        if {fingerprint(run) for run in runs} == set(self.fingerprints.values()):
             return self
         return Models.load(runs)
 
+    def with_stored_facts(self, store: Store) -> Models:
+        """With the facts that were added to the graph; these models themselves where they have heard of all."""
+        graph = self.require_graph()
+        if graph.growth is not None and graph.facts == store.fact_count():
+            return self
+        return replace(self, graph=graph.with_facts(store.facts()))
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Of the run of each kind that is in service."""
+        runs = {"graph": self.graph and self.graph.fingerprint, "search": self.search and self.search.version}
+        return {kind: found for kind, found in runs.items() if found is not None}
+
     @property
     def versions(self) -> dict[str, str]:
-        """Of each kind of model that is in service."""
+        """Of each kind of model that is in service: of a run and, where there are any, of the facts that were added."""
         both = {"graph": self.graph, "search": self.search}
         return {kind: model.version for kind, model in both.items() if model is not None}
 

@@ -17,10 +17,13 @@ class ServiceSettings:
     runs: tuple[str, ...]  # folders: a graph run, a search run, or one of each
     host: str = "127.0.0.1"  # the address to listen on
     port: int = 8000  # 0 takes any that is free
-    database: str = "capse.db"  # of events, profiles and keys: a file for SQLite, or a URL; made when it is needed
+    database: str = (
+        "capse.db"  # of events, profiles, facts and keys: a file for SQLite, or a URL; made when it is needed
+    )
     workers: int = 1  # processes
     require_keys: bool = False  # refuse requests without an API key, on a loopback address too
     log_level: str = "info"  # debug, info, warning or error
+    facts: bool = False  # take new facts of the graph, and apply those that are stored
     keep_lists: float = (
         0.0  # days that what was ranked is kept to be learned from: query, documents, order; 0: not at all
     )

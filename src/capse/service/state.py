@@ -15,6 +15,7 @@ from capse.errors import CapseError, SettingsError
 from capse.runs.folder import RunFolder
 from capse.search.rankers.forgetting import forget_in_run, is_begun
 from capse.service.batching import Batcher
+from capse.service.fact_follower import FactFollower
 from capse.service.guard import Guard
 from capse.service.loaded_models import Models, without_paths
 from capse.service.observe import Metrics
@@ -44,7 +45,7 @@ class Service:
             if is_begun(run):
                 forget_in_run(run, lambda user: False)  # ends what was begun
         self.models = Models.load(settings.runs)
-        self.metrics.serving(self.models.versions, {})
+        self.metrics.serving(self.models.fingerprints, {})
         self.batcher = Batcher(settings.window, self.metrics.batch)
         self.store = self._open_store()
         self.recorder = self._recorder()
@@ -53,12 +54,15 @@ class Service:
         self.guard = Guard(self.store, require_keys=settings.needs_keys, rates=Buckets(settings.rates))
         self.large = asyncio.Semaphore(1)  # held by a large request while it is answered
         self.reload_error = ""  # why the last reload failed
-        self._reloading = threading.Lock()
+        self._changing = threading.Lock()  # of models and reload_error: one changes them at a time
+        self.fact_follower = self._follow_facts()
         self._looked: tuple[float, asyncio.Future[None]] | None = None  # at the database: when, and what was found
 
     def _open_store(self) -> Store | None:
-        """The database where one is needed: for users' profiles or for keys."""
-        if self.models.search is None and not self.settings.needs_keys:
+        """The database where one is needed: for users' profiles, for facts or for keys."""
+        if self.settings.facts and self.models.graph is None:
+            raise SettingsError("--facts is given, but no graph run is served", "serve one, or leave it out")
+        if self.models.search is None and not self.settings.facts and not self.settings.needs_keys:
             return None
         store = Store.open(self.settings.database)
         if self.settings.needs_keys and all(key.revoked for key in store.list_keys()):
@@ -75,8 +79,23 @@ class Service:
             raise SettingsError("--keep-lists is given, but no search run is served", "serve one, or leave it out")
         return Recorder(self.store, self.settings, self.metrics)
 
+    def _follow_facts(self) -> FactFollower | None:
+        """Where facts are taken: they are known before the first answer, and those that others store soon after."""
+        if not self.settings.facts:
+            return None
+        self.apply_facts()
+        return FactFollower(self.apply_facts)
+
+    def apply_facts(self) -> None:
+        """Have the graph know all facts that are stored by now. Requests keep the model they began with."""
+        with self._changing:
+            before = self.models
+            self.models = before.with_stored_facts(self.require_store())
+            if self.models is not before:
+                log.info("facts added", extra={"fields": {"serving": self.models.versions}})
+
     def require_store(self) -> Store:
-        """Where profiles are: there is one wherever a search run is served."""
+        """Where profiles and facts are: there is one wherever a search run is served or facts are taken."""
         assert self.store is not None
         return self.store
 
@@ -130,19 +149,21 @@ class Service:
             os.kill(os.getppid(), signal.SIGHUP)
 
     def _reload(self) -> bool:
-        with self._reloading:
+        with self._changing:
             before = self.models
             try:
                 models = before.reloaded(self.settings.runs)
                 if models.search is not None and self.store is not None:
                     models.search.catch_up(self.store)
+                if self.settings.facts:
+                    models = models.with_stored_facts(self.require_store())
             except CapseError as error:
                 self.reload_error = without_paths(error, self.settings.runs)
                 self.metrics.reloads.labels("failed").inc()
                 log.error("reload failed", extra={"fields": {"reason": self.reload_error, "serving": before.versions}})
                 return False
             self.models, self.reload_error = models, ""
-            self.metrics.serving(models.versions, before.versions)
+            self.metrics.serving(models.fingerprints, before.fingerprints)
             self.metrics.reloads.labels("unchanged" if models is before else "done").inc()
             log.info("reloaded", extra={"fields": {"before": before.versions, "serving": models.versions}})
             return True
@@ -151,6 +172,8 @@ class Service:
         """Answer what waits, and let go of everything."""
         self.batcher.stop()
         self.guard.rates.close()
+        if self.fact_follower is not None:
+            self.fact_follower.close()
         if self.recorder is not None:
             self.recorder.close()
         if self.store is not None:

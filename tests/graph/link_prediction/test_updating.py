@@ -14,6 +14,7 @@ from capse.graph.dataset import Graph
 from capse.graph.fold_in import FoldIn, fold_in
 from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.models import MODELS, build_model, model_settings
+from capse.triples import TripleIndex
 
 SMALL = {"dim": 40}
 COMPILED = ("capse", "scaled-capse", "convkb")  # whose gradients are compiled first
@@ -139,7 +140,7 @@ class TestMistakes:
             FoldIn(rate=0)
         size = len(trained.graph.entities)
         with pytest.raises(DataError, match="is in no fact"):
-            fold_in(trained.model, size, np.array([[0, 0, size + 1]]), trained.graph.train.astype(np.int64))
+            fold_in(trained.model, np.array([[0, 0, size + 1]]), TripleIndex(trained.graph.train, size, 3))
 
 
 class TestCommandLine:

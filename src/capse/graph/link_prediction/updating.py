@@ -23,6 +23,7 @@ from capse.graph.fold_in import FoldIn, fold_in
 from capse.graph.readers import format_of
 from capse.graph.readers.memory import labelled_rows
 from capse.graph.readers.rows import checked_labels
+from capse.graph.refinement.refined_model import RefinedModel
 from capse.graph.vocabulary import Vocabulary
 from capse.models import TripleModel, build_model
 from capse.models.rules import RuleModel
@@ -85,14 +86,26 @@ def with_facts(
     settings: FoldIn | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> LinkPredictor:
-    """A predictor that knows new facts and their entities."""
+    """A predictor that knows new facts and their entities, all of which are folded in together."""
+    check_grows(predictor.model)
+    graph = predictor.graph
+    train = TripleIndex(graph.train, len(graph.entities), len(graph.relations))
+    return with_vectors(predictor, new, fold_in(predictor.model, new.triples, train, settings, progress))
+
+
+def check_grows(model: TripleModel) -> None:
+    """A RunError for a model that cannot take new entities."""
+    if isinstance(model, RefinedModel):
+        raise RunError("a refined run takes no new facts", "update the run that was refined, and refine it again")
+    if model.settings is None:
+        raise RunError("this model does not say what its settings are", "make it with build_model")
+
+
+def with_vectors(predictor: LinkPredictor, new: NewFacts, vectors: torch.Tensor) -> LinkPredictor:
+    """A predictor that knows new facts, and their entities by the vectors (n, width) that they were given."""
     from capse.graph.link_prediction.predictor import LinkPredictor
 
     model, graph = predictor.model, predictor.graph
-    if model.settings is None:
-        raise RunError("this model does not say what its settings are", "make it with build_model")
-    before = len(graph.entities)
-    vectors = fold_in(model, before, new.triples, graph.train.astype(np.int64), settings, progress)
     entities, place = _with_labels(graph.entities, new.labels)
     grown = _grown(graph, entities, place, new.triples)
     table = torch.empty(len(entities), model.entities.shape[1], dtype=model.entities.dtype, device=model.device)
