@@ -53,12 +53,6 @@ def test_every_direction_scores_by_the_definition(model):
     assert torch.equal(model.score_relations(*ends), wanted.permute(0, 2, 1).reshape(25, 3))
 
 
-def test_the_rules_that_join_two_entities_are_named_best_first(model):
-    assert model.joining(0, 2, 2) == []
-    assert model.joining(1, 2, 0) == [0, 1]
-    assert model.joining(1, 2, 3) == [2]
-
-
 def mirrored():
     pairs = [(f"a{i}", f"b{i}") for i in range(30)]
     facts = [(a, "over", b) for a, b in pairs] + [(b, "under", a) for a, b in pairs]

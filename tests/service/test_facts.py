@@ -8,8 +8,8 @@ import time
 import httpx
 import pytest
 
-import capse
 from capse.errors import SettingsError
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.service.limits import MAX_NEW_FACTS
 from capse.service.settings import ServiceSettings
 from capse.service.state import Service
@@ -90,7 +90,7 @@ def test_a_restart_a_reload_and_another_run_have_the_facts(serve, make_graph_run
 def test_what_a_run_knows_by_now_or_cannot_take_is_left_out(serve, graph_run, tmp_path, database):
     with Store.open(database) as store:
         store.add_facts([("Atlantis", "rules", "e01"), ("Änne Öz", "knows", "e01"), ("Mu", "knows", "e01")])
-    grown = capse.load(graph_run).updated([("Mu", "knows", "e01")])
+    grown = LinkPredictor.load(graph_run).updated([("Mu", "knows", "e01")])
     grown.save(tmp_path / "run")
     client = serve(tmp_path / "run", facts=True, database=database)
     assert client.get("/v1/entities").json()["total"] == 31

@@ -71,6 +71,11 @@ def _in_words(why: Explanation) -> str:
     if why.nearest:
         lines += ["", "nearest training facts of this relation, by similarity"]
         lines += [f"  {near.similarity:.3f}  {near.fact}" for near in why.nearest]
+    if why.rules:
+        lines += ["", "rules of the graph that say it, by how often they are right"]
+        for support in why.rules:
+            cases = f"{support.confidence:.0%} of {support.support / support.confidence:,.0f} cases"
+            lines.append(f"  {cases}: {support.rule}; here {'; '.join(map(str, support.facts))}")
     if why.links:
         lines += ["", "other training facts between the two"]
         lines += [f"  {link}" for link in why.links]

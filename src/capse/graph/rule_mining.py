@@ -59,9 +59,12 @@ def mine(
     least_support: int = 2,
     composed: bool = True,
     seed: int = 0,
+    only: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Rule]:
     """The rules that distinct triples (n, 3) obey well enough, by relation, the most confident first.
+
+    ``only`` is a relation if no others are asked for.
 
     >>> facts = np.array([[0, 0, 1], [1, 0, 0], [2, 0, 3], [3, 0, 2], [4, 0, 5]])
     >>> [(rule.kind, rule.confidence) for rule in mine(facts, 6, 1, least_confidence=0.5)]
@@ -69,8 +72,10 @@ def mine(
     """
     rules = [*_of_one_step(triples, entities, relations)]
     if composed:
-        rules += _of_two_steps(triples, entities, relations, seed, progress)
+        asked = range(relations) if only is None else [only]
+        rules += _of_two_steps(triples, entities, relations, asked, seed, progress)
     kept = [rule for rule in rules if rule.support >= least_support and rule.confidence >= least_confidence]
+    kept = [rule for rule in kept if only in (None, rule.relation)]
     return sorted(kept, key=lambda rule: (rule.relation, -rule.confidence, -rule.support, rule.body))
 
 
@@ -120,20 +125,21 @@ def _of_two_steps(
     triples: Triples,
     entities: int,
     relations: int,
+    asked: Sequence[int],
     seed: int,
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[Rule]:
     """Rules of two steps whose bodies join enough of a sample of their relation's facts."""
     steps = _Steps(triples, entities, relations)
     generator = np.random.default_rng(seed)
-    for relation in range(relations):
+    for done, relation in enumerate(asked, start=1):
         facts = triples[triples[:, RELATION] == relation]
         if len(facts) > 1:
             sample = facts[generator.permutation(len(facts))[:_SAMPLE]]
             for body in steps.bodies(sample, len(facts)):
                 yield from steps.counted(relation, body, facts)
         if progress:
-            progress(relation + 1, relations)
+            progress(done, len(asked))
 
 
 class _Steps:

@@ -110,13 +110,6 @@ class RuleModel(TripleModel):
         every = torch.arange(self.relation_count, device=self.device)
         return self.score_triples(heads[:, None], every, tails[:, None])
 
-    def joining(self, head: int, relation: int, tail: int) -> list[int]:
-        """The rules of the relation whose bodies join head to tail, the most confident first."""
-        places = (self.rules[:, 0] == relation).nonzero()[:, 0].tolist()
-        start = np.array([head])
-        found = [place for place in places if tail in self._walk(start, self._steps(place))[1]]
-        return sorted(found, key=lambda place: -float(self.confidences[place]))
-
     def _answer(self, entities: Tensor, relations: Tensor, candidates: Tensor | None, *, forwards: bool) -> Tensor:
         """Scores (B, C) of the ends that are reached from the entities (B,), or the starts where not ``forwards``."""
         scores = np.zeros((len(entities), len(self.entities)), np.float32)

@@ -51,8 +51,8 @@ class Models:
     @property
     def fingerprints(self) -> dict[str, str]:
         """Of the run of each kind that is in service."""
-        runs = {"graph": self.graph and self.graph.fingerprint, "search": self.search and self.search.version}
-        return {kind: found for kind, found in runs.items() if found is not None}
+        graph = {} if self.graph is None else {"graph": self.graph.fingerprint}
+        return graph if self.search is None else graph | {"search": self.search.version}
 
     @property
     def versions(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ It describes what the model computed and what it was trained on. It is no proof 
 * **Nearest facts.** The training facts (h', r, t') of the same relation whose mean similarity
   (cos(h, h') + cos(t, t')) / 2 is the highest, cos between rows of the entity table.
 * **Links.** Training facts that join the two entities themselves, the same relation the other way round among them.
+* **Rules** that say the triple, each with the training facts that it rests on; see `supporting_rules`.
 * **Paths.** Entities that training facts join to both, those with the fewest facts first: they say the most.
 """
 
@@ -29,6 +30,7 @@ from capse.arrays import Float64s
 from capse.evaluation.ranks import NonFiniteScoreError
 from capse.graph.dataset import SPLITS, Graph
 from capse.graph.link_prediction.calibration import Calibration
+from capse.graph.link_prediction.supporting_rules import in_words
 from capse.graph.refinement.reasons import Moved, why_moved
 from capse.graph.refinement.refined_model import RefinedModel
 from capse.triples import HEAD, RELATION, TAIL, Triples
@@ -89,6 +91,16 @@ class FactPath:
 
 
 @dataclass(frozen=True)
+class RuleSupport:
+    """A rule of the graph that says the triple."""
+
+    rule: str  # in words
+    confidence: float  # the share of the pairs that its body joins for which it is right, among training facts
+    support: int  # how many these are
+    facts: list[Fact]  # from the head to the tail, one way that the rule takes
+
+
+@dataclass(frozen=True)
 class Dimensions:
     """What each dimension adds; what is positive speaks for the triple."""
 
@@ -127,6 +139,7 @@ class Explanation:
     tail_facts: int
     dimensions: Dimensions | None  # None where the model's score is no sum over dimensions
     nearest: list[NearFact]
+    rules: list[RuleSupport]  # the surest first
     links: list[Fact]
     paths: list[FactPath]
     carriers: list[Carrier]  # the strongest dimensions, the strongest first
@@ -173,6 +186,7 @@ def explain(
         tail_facts=len(_with(graph.train, triple[TAIL])),
         dimensions=dimensions,
         nearest=_nearest(predictor, triple, most),
+        rules=_rules(predictor, triple, most),
         links=_links(graph, triple, most),
         paths=_paths(graph, triple, most),
         carriers=_carriers(predictor, triple, asked, dimensions) if dimensions else [],
@@ -239,6 +253,14 @@ def _similarities(table: Tensor, entity: int) -> Float64s:
     lengths = torch.linalg.vector_norm(table, dim=1)
     cosines = (table @ table[entity]) / (lengths * lengths[entity]).clamp(min=1e-12)
     return np.asarray(cosines.clamp(-1, 1).double().cpu())
+
+
+def _rules(predictor: LinkPredictor, triple: Triples, most: int) -> list[RuleSupport]:
+    graph = predictor.graph
+    return [
+        RuleSupport(in_words(rule, graph), rule.confidence, rule.support, [Fact.of(graph, fact) for fact in facts])
+        for rule, facts in predictor.rulebook.saying(triple, most)
+    ]
 
 
 def _same(rows: Triples, triple: Triples) -> npt.NDArray[np.bool_]:

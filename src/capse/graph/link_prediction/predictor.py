@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -31,6 +32,7 @@ from capse.graph.link_prediction.completion import PredictedRelation, Prediction
 from capse.graph.link_prediction.evaluation import LinkPredictionResult, evaluate
 from capse.graph.link_prediction.explanation import Asked, Explanation, explain
 from capse.graph.link_prediction.neighbours import Neighbour, similar
+from capse.graph.link_prediction.supporting_rules import Rulebook
 from capse.graph.link_prediction.triple_files import read_known_triples
 from capse.graph.link_prediction.updating import updated
 from capse.graph.readers.memory import labelled_rows
@@ -177,6 +179,11 @@ class LinkPredictor:
     def similar(self, entity: str, top: int = 10) -> list[Neighbour]:
         """The entities whose vectors are nearest to one's; see `neighbours.similar`."""
         return similar(self, entity, top)
+
+    @cached_property
+    def rulebook(self) -> Rulebook:
+        """The rules of the graph, which explanations look up."""
+        return Rulebook(self.graph)
 
     def explain(self, *, head: str, relation: str, tail: str, asked: Asked = "tail", most: int = 5) -> Explanation:
         """What speaks for (head, relation, tail); see `explanation.explain`."""

@@ -46,6 +46,15 @@ class PathBody(BaseModel):
     to_tail: FactBody
 
 
+class RuleBody(BaseModel):
+    """A rule of the graph that says the triple."""
+
+    rule: str = Field(examples=["y borders x gives x borders y"])
+    confidence: float = Field(description="How often it is right among training facts", examples=[0.93])
+    support: int = Field(description="In how many cases it is", examples=[512])
+    facts: list[FactBody] = Field(description="What it rests on here")
+
+
 class DimensionsBody(BaseModel):
     """What each dimension adds; what is positive speaks for the triple."""
 
@@ -90,6 +99,7 @@ class ExplanationBody(BaseModel):
     tail_facts: int = Field(examples=[9])
     dimensions: DimensionsBody | None = Field(description="null where the score is no sum over dimensions")
     nearest: list[NearFactBody]
+    rules: list[RuleBody] = Field(description="The surest first")
     links: list[FactBody] = Field(description="Training facts that join the two entities")
     paths: list[PathBody]
     carriers: list[CarrierBody] = Field(description="The strongest dimensions; none where the score has no dimensions")
