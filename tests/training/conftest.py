@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from capse.models import TripleModel, build_model, model_settings
 from capse.training.adversarial_learner import AdversarialLearner
 from capse.training.adversary import AdversarialObjective, Adversary
 from capse.training.checkpoints import Checkpoints
@@ -17,8 +15,7 @@ from capse.training.loop import Trainer
 from capse.training.objectives import Objective
 from capse.training.optimizers import Optimizer
 from capse.training.settings import Training, Validation
-
-ENTITIES, RELATIONS = 12, 3
+from tests.training.small_graph import draw_triples, random_model
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -28,25 +25,13 @@ def in_one_thread(one_thread: None) -> None:
 
 @pytest.fixture
 def triples() -> np.ndarray:
-    """30 distinct triples over 12 entities and 3 relations, some with many answers."""
-    rng = np.random.default_rng(3)
-    drawn = np.stack([rng.integers(ENTITIES, size=60), rng.integers(RELATIONS, size=60), rng.integers(5, size=60)], 1)
-    return np.unique(drawn, axis=0)[:30]
+    return draw_triples()
 
 
 @pytest.fixture
 def make_model():
-    """Builds a model of the small graph, every number of it random and none of them tiny."""
-
-    def make(name: str = "distmult", seed: int = 0, **settings: object) -> TripleModel:
-        filled = model_settings({"name": name, "dim": 4, "reciprocal": False, **settings})
-        model = build_model(filled, ENTITIES, RELATIONS, seed)
-        with torch.no_grad():
-            for tensor in (model.entities, model.relations):
-                tensor.normal_(0, 0.7, generator=torch.Generator().manual_seed(seed))
-        return model
-
-    return make
+    """Builds models of that graph."""
+    return random_model
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ import typer
 from capse import __version__
 from capse.cli.lazy import lazy_group
 from capse.cli.output import echo
-from capse.errors import CapseError
+from capse.errors import CapseError, SettingsError
+from capse.processes.job import let_the_first_speak, size_of_job
 from capse.registry import Registry
 from capse.runs.memory import is_out_of_memory
 
@@ -60,6 +61,7 @@ app = typer.Typer(
 
 
 def _refuse(error: CapseError) -> NoReturn:
+    let_the_first_speak()
     echo("error: " + " ".join(str(error).split()), err=True)
     sys.exit(2)
 
@@ -70,13 +72,22 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_DIVIDED = ("train", "evaluate")  # commands that several processes can do together
+
+
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Knowledge graph completion with capsule networks, evaluated honestly."""
+    if size_of_job() > 1 and context.invoked_subcommand not in _DIVIDED:
+        raise SettingsError(
+            f"capse {context.invoked_subcommand} is done by one process, and {size_of_job()} were started",
+            f"start it without torchrun, which helps {' and '.join(_DIVIDED)}",
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -47,6 +47,7 @@ def train(
     from capse.experiments.trackers import trackers
     from capse.graph.dataset import as_graph
     from capse.graph.link_prediction.predictor import load_run_graph
+    from capse.processes.group import joined
     from capse.runs.folder import RunFolder
     from capse.runs.settings import override
 
@@ -71,15 +72,20 @@ def train(
         sampled = sampled_where_large(resolved, len(graph.entities))
         lines = [] if sampled is resolved else [explain_sample(len(graph.entities))]
         resolved = sampled
-    try:
-        with TrainingProgress(resolved.training.epochs, resolved.validation.metric) as progress:
-            for line in lines:
-                progress.message(line)
-            fit(graph, resolved, out=out, resume=resume, listener=Listeners([progress, *told]))
-    except KeyboardInterrupt:
-        if run.recipe.is_file():
-            echo(f"stopped; continue with: capse train --resume --out {shlex.quote(str(out))}", err=True)
-        else:
-            echo("stopped before the training began", err=True)
-        raise typer.Exit(130) from None
-    echo(str(out))
+    with joined(resolved.training.wait_seconds) as group:
+        try:
+            with TrainingProgress(resolved.training.epochs, resolved.validation.metric) as progress:
+                listener = Listeners([progress, *told] if group.leads else [])
+                for line in lines:
+                    listener.message(line)
+                fit(graph, resolved, out=out, resume=resume, listener=listener)
+        except KeyboardInterrupt:
+            if not group.leads:
+                pass
+            elif run.recipe.is_file():
+                echo(f"stopped; continue with: capse train --resume --out {shlex.quote(str(out))}", err=True)
+            else:
+                echo("stopped before the training began", err=True)
+            raise typer.Exit(130) from None
+    if group.leads:
+        echo(str(out))

@@ -13,7 +13,8 @@ from typing import Any
 from capse.errors import SettingsError
 from capse.experiments.automatic import MANY_ENTITIES
 from capse.experiments.recipe import Recipe
-from capse.processes.group import Group, is_started_together
+from capse.processes.group import Group
+from capse.processes.job import is_started_together
 from capse.training.by_rows.learner import Division
 from capse.training.by_rows.row_optimizers import works_by_rows
 

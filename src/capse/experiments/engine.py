@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from capse.errors import DivergenceError, RunError
 from capse.experiments.base_recipe import BaseRecipe
 from capse.experiments.listening import Listener as Listener
 from capse.experiments.tensorboard import Board, require_tensorboard
+from capse.processes.group import Group
 from capse.runs.atomic import atomic_folder, write_json, write_text
 from capse.runs.devices import choose_device
 from capse.runs.folder import RunFolder, is_begun
@@ -45,18 +46,25 @@ class RunEngine:
         *,
         resume: bool = False,
         listener: Listener | None = None,
+        group: Group | None = None,
     ) -> None:
-        """Checks the folder and what can be known of the settings; writes nothing. ``data`` identifies the data."""
+        """Checks the folder and what can be known of the settings; writes nothing. ``data`` identifies the data.
+
+        All of a ``group`` come here and take the steps; the first of them writes and speaks.
+        """
         self.recipe = recipe
+        self.group = group or Group()
         self.listener = listener or Listener()
+        if out is None and self.group.size > 1:
+            raise RunError("several processes make a run, and no folder is named", "name one that all of them see")
         self.folder = RunFolder.temporary() if out is None else RunFolder(out)
         self.begun = is_begun(self.folder.path, self.folder.recipe, "run", resume)
         if self.begun:
-            with only_trainer(self.folder):  # said before anything long is done; `train` holds it
+            with self._held():  # said before anything long is done; `train` holds it
                 self.folder.check_inputs()
         self.settings = self._stored_settings() if self.begun else recipe.to_mapping()
-        self.checkpoints = Checkpoints(self.folder.checkpoints, fingerprint(self.settings, data))
-        self.device = choose_device(recipe.training.device)
+        self.checkpoints = Checkpoints(self.folder.checkpoints, fingerprint(self.settings, data), self.group)
+        self.device = self.group.device(choose_device(recipe.training.device))
         if recipe.training.tensorboard:
             require_tensorboard()
 
@@ -89,20 +97,36 @@ class RunEngine:
         line about how, ``results`` go into the record. What is wrong with the input has been said by now: until here
         nothing was written.
         """
+        self.group.wait()  # nobody has anything against it
         if not self.begun:
-            with atomic_folder(self.folder.path) as temporary:
-                begin(RunFolder(temporary))
-                write_text(RunFolder(temporary).recipe, self.recipe.to_yaml())
-                write_manifest(temporary)
+            self._begin(begin)
         try:
-            with only_trainer(self.folder), self._told():
+            with self._held(), self._told():
                 self._train(learner, validate, finish, started, results or {})
         except DivergenceError as error:
             if self.begun or self.folder.read_metrics():
                 again = f"{error.remedy}, and choose another --out: with --resume it would happen again"
                 raise DivergenceError(error.message, again) from None
-            shutil.rmtree(self.folder.path)  # not one epoch: there is nothing to keep, and the folder is free again
+            if self.group.leads:
+                shutil.rmtree(self.folder.path)  # not one epoch: there is nothing to keep, and the folder is free again
             raise
+
+    def _begin(self, begin: Callable[[RunFolder], None]) -> None:
+        if self.group.leads:
+            with atomic_folder(self.folder.path) as temporary:
+                begin(RunFolder(temporary))
+                write_text(RunFolder(temporary).recipe, self.recipe.to_yaml())
+                write_manifest(temporary)
+        self.group.wait()
+        if not self.folder.recipe.is_file():
+            raise RunError(
+                f"process {self.group.rank} does not see {self.folder.path}, which process 0 has written",
+                "choose an --out on storage that all nodes share",
+            )
+
+    def _held(self) -> AbstractContextManager[None]:
+        """The run, held by the process that writes it."""
+        return only_trainer(self.folder) if self.group.leads else nullcontext()
 
     def _train(
         self,
@@ -112,8 +136,9 @@ class RunEngine:
         started: str,
         results: Mapping[str, Any],
     ) -> None:
-        recipe, folder = self.recipe, self.folder
-        folder.remove_leftovers()
+        recipe, folder, leads = self.recipe, self.folder, self.group.leads
+        if leads:
+            folder.remove_leftovers()
         with self._recorder() as record:
             trainer = Trainer(
                 learner,
@@ -124,6 +149,7 @@ class RunEngine:
                 validate=validate,
                 on_step=self.listener.step,
                 on_epoch=record,
+                group=self.group,
             )
             if self.continues:
                 trainer.resume()
@@ -131,19 +157,24 @@ class RunEngine:
             if started:
                 self.listener.message(started)
             was_finished = trainer.finished and folder.results.is_file()
-            folder.keep_metrics_up_to(trainer.position.epoch)
+            if leads:
+                folder.keep_metrics_up_to(trainer.position.epoch)
             with suppress(StopTraining), closing(trainer.run()) as epochs:
                 for _ in epochs:
                     pass
         trainer.restore_best()
-        finish(folder)
-        if not was_finished:  # else the record says when and where it was trained, and that stays true
+        if leads:
+            finish(folder)
+        if leads and not was_finished:  # else the record says when and where it was trained, and that stays true
             write_json(folder.results, {**self._results(trainer), **results, **provenance()})
 
     @contextmanager
     def _told(self) -> Iterator[None]:
         """Tells the listener of the beginning and of the end, whatever the end is."""
         ended: dict[str, Any] | None = None
+        if not self.group.leads:
+            yield
+            return
         self.listener.begin(self.folder.path, self.recipe.to_mapping())
         try:
             yield
@@ -166,6 +197,9 @@ class RunEngine:
     @contextmanager
     def _recorder(self) -> Iterator[Callable[[dict[str, Any]], None]]:
         """Keeps the record of an epoch, and tells of it."""
+        if not self.group.leads:
+            yield lambda values: None
+            return
         board = Board(self.folder.tensorboard) if self.recipe.training.tensorboard else None
 
         def record(values: dict[str, Any]) -> None:

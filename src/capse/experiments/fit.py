@@ -25,7 +25,8 @@ from capse.graph.link_prediction.ranking import rank_split
 from capse.graph.statistics import remembered
 from capse.models import ModelSettings, TripleModel, build_model
 from capse.models.rules import Rules
-from capse.processes.group import Group
+from capse.processes.group import Group, joined
+from capse.processes.job import size_of_job
 from capse.runs.folder import RunFolder
 from capse.runs.memory import check_memory
 from capse.training.adversarial_learner import AdversarialLearner
@@ -97,10 +98,20 @@ def fit(
         recipe = _with_default_negatives(recipe, graph, listener, None if isinstance(model, ModelSettings) else model)
     recipe = replace(recipe, data=graph.name)
     if isinstance(recipe.model, Rules):
+        if size_of_job() > 1:
+            raise SettingsError("rules are mined by one process", "start this without torchrun")
         return fit_rules(graph, recipe, out, resume=resume)
+    with joined(recipe.training.wait_seconds) as group:
+        return _fit(graph, recipe, out, resume, listener if group.leads else Listener(), group)
+
+
+def _fit(
+    graph: Graph, recipe: Recipe, out: str | Path | None, resume: bool, listener: Listener, group: Group
+) -> LinkPredictor:
+    """The same with all of it chosen, in each process of a group."""
     stored = RunFolder(out).stored_recipe() if resume and out is not None and RunFolder(out).recipe.is_file() else None
-    recipe = settled(recipe, len(graph.entities), Group(), stored)
-    run = RunEngine(out, recipe, identity(graph), resume=resume, listener=listener)
+    recipe = settled(recipe, len(graph.entities), group, stored)
+    run = RunEngine(out, recipe, identity(graph), resume=resume, listener=listener, group=group)
     if run.begun:
         run.check_data(identity(load_run_graph(run.folder)))
     _check_step(recipe, graph)
@@ -116,8 +127,8 @@ def fit(
         network.adapt()
     network.count_self_loops(graph.train)
     network.to(run.device)
-    learner = _learner(network, graph, recipe)
-    validator = _Validator(network, graph, recipe)
+    learner = _learner(network, graph, recipe, group)
+    validator = _Validator(network, graph, recipe, group)
     _ask_once(network)
     predictor = LinkPredictor(network, graph, run.folder)
     run.train(
@@ -149,14 +160,14 @@ def _check_step(recipe: Recipe, graph: Graph) -> None:
         check_memory(f"a step with {recipe.negatives.count:,} negatives of each triple", 8 * ids, remedy)
 
 
-def _learner(network: TripleModel, graph: Graph, recipe: Recipe) -> Learner:
+def _learner(network: TripleModel, graph: Graph, recipe: Recipe, group: Group) -> Learner:
     """What trains the network: alone, or against a second model that chooses its negatives."""
     objective: Objective
     generator = build_generator(recipe, graph, network)
     if generator is None:
         weights = graph.weights.get("train")
         objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer, weights)
-        division = division_of(recipe, network.entities.numel(), Group())
+        division = division_of(recipe, network.entities.numel(), group)
         if division is not None:
             return RowLearner(objective, recipe.training, recipe.optimizer, division)
         return GradientLearner(objective, recipe.training, recipe.optimizer)
@@ -186,7 +197,8 @@ class _Validator:
     The filter is made of training and validation triples only: a choice must not know the test set.
     """
 
-    def __init__(self, model: TripleModel, graph: Graph, recipe: Recipe) -> None:
+    def __init__(self, model: TripleModel, graph: Graph, recipe: Recipe, group: Group) -> None:
+        self.group = group
         self.metric = ChosenMetric.named(recipe.validation.metric)
         self.model = model
         known = np.concatenate([graph.train, graph.valid])
@@ -194,4 +206,4 @@ class _Validator:
         self.triples = validation_triples(graph, recipe.validation, recipe.training.seed)
 
     def __call__(self) -> tuple[float, dict[str, Any]]:
-        return self.metric.judge(*rank_split(self.model, self.triples, self.known))
+        return self.metric.judge(*rank_split(self.model, self.triples, self.known, group=self.group))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +19,8 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
-from capse.errors import ProcessError, SettingsError
+from capse.errors import ProcessError
+from capse.processes.job import is_started_together, rank_in_job, size_of_job
 
 LIMIT = 300.0  # seconds that a process waits for the others where nothing else is said
 _SECONDS_TO_REPORT = 2.0  # that those who are left have to say so when one is gone
@@ -29,11 +32,18 @@ class Group:
     def __init__(self, rank: int = 0, size: int = 1, limit: float = LIMIT, *, has_nccl: bool = False) -> None:
         self.rank, self.size, self.limit, self.has_nccl = rank, size, limit, has_nccl
         self.sent = 0  # bytes, so far, to other processes
+        self.told_to_stop = False  # by a signal, which waits for a moment at which all can stop
 
     @property
     def leads(self) -> bool:
         """Whether this is the process that speaks and writes for all."""
         return self.rank == 0
+
+    def device(self, chosen: torch.device) -> torch.device:
+        """This process's own device where a kind is chosen: of several GPUs, the one of its number on the machine."""
+        if chosen != torch.device("cuda") or self.size == 1:
+            return chosen
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
         """Everybody's tensor (n, ...), in the order of processes; only n may differ."""
@@ -68,6 +78,15 @@ class Group:
             distributed.all_reduce(said, distributed.ReduceOp.MAX)
         found: list[int] = said.tolist()
         return found
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """The sum of everybody's tensors, all of one shape; exact for integers."""
+        if self.size == 1:
+            return tensor
+        given = self._staged(tensor.clone())
+        with self._watched():
+            distributed.all_reduce(given)
+        return given.to(tensor.device)
 
     def wait(self) -> None:
         """Until every process has come here."""
@@ -125,33 +144,56 @@ def _has_gpu_of_its_own() -> bool:
     return 0 < int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= torch.cuda.device_count()
 
 
-def size_of_job() -> int:
-    """How many processes were started together, as torchrun's environment says."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def is_started_together() -> bool:
-    """Whether torchrun started this process, if only as the only one."""
-    return "WORLD_SIZE" in os.environ and "RANK" in os.environ
+_joined: Group | None = None  # the one that this process is in
 
 
 @contextmanager
 def joined(limit: float = LIMIT) -> Iterator[Group]:
-    """The group that torchrun started this process in; left at the end, however that comes."""
-    if not is_started_together() or size_of_job() == 1:
-        yield Group()
+    """The group that torchrun started this process in; left at the end, however that comes.
+
+    Within another such block it is that block's group. A signal to stop is kept in ``told_to_stop``: torchrun sends one
+    to all that are left when a process has died, and they are to say what is missing.
+    """
+    global _joined
+    if _joined is not None or not is_started_together() or size_of_job() == 1:
+        yield _joined or Group()
         return
-    rank, size = int(os.environ["RANK"]), size_of_job()
+    group = _join(limit)
+    _joined = group
+    try:
+        with _heeded_signals(group):
+            yield group
+    finally:
+        _joined = None
+        distributed.destroy_process_group()
+
+
+def _join(limit: float) -> Group:
+    rank, size = rank_in_job(), size_of_job()
     has_nccl = distributed.is_nccl_available() and _has_gpu_of_its_own()
     try:
         distributed.init_process_group("cpu:gloo,cuda:nccl" if has_nccl else "gloo", timeout=timedelta(seconds=limit))
     except (RuntimeError, ValueError) as error:
         place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
-        raise SettingsError(
+        raise ProcessError(
             f"process {rank} of {size} cannot reach the others at {place} within {limit:g} s",
             "check torchrun's --rdzv-endpoint or --master-addr, and that every node was started",
         ) from error
+    return Group(rank, size, limit, has_nccl=has_nccl)
+
+
+@contextmanager
+def _heeded_signals(group: Group) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread gets signals
+        return
+
+    def heed(number: int, frame: object) -> None:
+        group.told_to_stop = True
+
+    previous = {number: signal.signal(number, heed) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield Group(rank, size, limit, has_nccl=has_nccl)
+        yield
     finally:
-        distributed.destroy_process_group()
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from capse.errors import RunError
+from capse.processes.group import Group
 from capse.runs.tensors import load_tensors, save_tensors
 
 _REMEDY = "delete the checkpoints folder; --resume then begins anew"
@@ -37,8 +38,12 @@ class Position:
 class Checkpoints:
     """``last.safetensors`` to resume from and ``best.safetensors``, the weights of the best validated epoch."""
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
-        """``fingerprint`` identifies data and settings; a checkpoint of other ones is refused."""
+    def __init__(self, folder: Path, fingerprint: str, group: Group | None = None) -> None:
+        """``fingerprint`` identifies data and settings; a checkpoint of other ones is refused.
+
+        All of a ``group`` have the same state, and the first writes it.
+        """
+        self.group = group or Group()
         self.last = folder / "last.safetensors"
         self.best = folder / "best.safetensors"
         self.fingerprint = fingerprint
@@ -73,7 +78,8 @@ class Checkpoints:
             raise RunError(f"{self.last.parent} does not fit this model", _REMEDY) from error
 
     def _write(self, path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:
-        save_tensors(path, dict(tensors), {"fingerprint": self.fingerprint, **metadata})
+        if self.group.leads:
+            save_tensors(path, dict(tensors), {"fingerprint": self.fingerprint, **metadata})
 
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors, metadata = load_tensors(path, _REMEDY)

@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def deferred_interrupt() -> Iterator[None]:
-    """Hold back KeyboardInterrupt until the block has ended, so that a step is done whole or not at all."""
+    """Hold back Ctrl-C until the block has ended, so that a step is done whole or not at all."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread gets signals
         return
@@ -21,5 +21,7 @@ def deferred_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
-    if received:
+    if received and callable(previous):
+        previous(signal.SIGINT, None)  # by default KeyboardInterrupt is raised
+    elif received:
         raise KeyboardInterrupt

@@ -11,18 +11,21 @@ import math
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from capse.errors import DivergenceError
+from capse.processes.group import Group
 from capse.training.batches import Epoch, draw_epoch, steps_per_epoch
 from capse.training.checkpoints import Checkpoints, Position
 from capse.training.interrupts import deferred_interrupt
 from capse.training.learner import Learner
 from capse.training.optimizers import Optimizer, learning_rate_at
 from capse.training.settings import Training, ValidationPlan
+
+T = TypeVar("T")
 
 STEPS_BETWEEN_READS = 64  # on a GPU: reading a loss waits for it, and meanwhile nothing new is queued
 
@@ -58,7 +61,9 @@ class Trainer:
         validate: Validate | None = None,
         on_step: Callable[[StepReport], None] = lambda report: None,
         on_epoch: Callable[[dict[str, Any]], None] = lambda record: None,
+        group: Group | None = None,
     ) -> None:
+        """``group``: the processes that take the same steps at the same time."""
         self.learner = learner
         self.settings = settings
         self.optimizer = optimizer
@@ -67,10 +72,12 @@ class Trainer:
         self.validate = validate
         self.on_step = on_step
         self.on_epoch = on_epoch
+        self.group = group or Group()
         self.position = Position()
         self.steps = steps_per_epoch(learner.examples, settings.batch_size)
         self._saved_at = time.monotonic()
         self._unread: list[Tensor] = []  # losses of steps that a GPU may still be at work on
+        self._enough = False  # whoever watches has asked to stop
 
     def resume(self) -> None:
         """Go on from the last checkpoint."""
@@ -99,9 +106,9 @@ class Trainer:
                 found = self._validate()
                 with deferred_interrupt():  # an epoch is counted and its record kept, or neither
                     record = self._count_epoch(speed, found)
-                    self.on_epoch(record)
+                    self._tell(self.on_epoch, record)
+                self._agree()
                 yield record
-                self._checkpoint_if_due()
         except (KeyboardInterrupt, GeneratorExit, StopTraining):
             self._save()
             raise
@@ -117,7 +124,7 @@ class Trainer:
             # A signal between two lines below would split a step, so Ctrl-C waits for its end.
             with deferred_interrupt():
                 examples += self._step(epoch)
-            self._checkpoint_if_due()
+            self._agree()
         return examples / max(position.seconds - seconds, 1e-9)
 
     def _epoch(self, number: int) -> Epoch:
@@ -162,8 +169,26 @@ class Trainer:
         if on_cpu or position.step % STEPS_BETWEEN_READS == 0 or position.step == self.steps:
             self._read_losses()
         position.seconds += time.perf_counter() - started
-        self.on_step(StepReport(position.epoch + 1, position.step, self.steps, size, self.settings.epochs))
+        self._tell(self.on_step, StepReport(position.epoch + 1, position.step, self.steps, size, self.settings.epochs))
         return size
+
+    def _tell(self, who: Callable[[T], None], what: T) -> None:
+        try:
+            who(what)
+        except StopTraining:
+            self._enough = True
+
+    def _agree(self) -> None:
+        """What one process is told or wants is done by all, after the same step: to stop, or to save."""
+        is_due = self.group.leads and time.monotonic() - self._saved_at >= self.settings.checkpoint_seconds
+        told_to_stop, enough, due = self.group.most(self.group.told_to_stop, self._enough, is_due)
+        if told_to_stop:
+            raise KeyboardInterrupt
+        if enough:
+            raise StopTraining
+        if due:
+            self._save()
+            self._saved_at = time.monotonic()
 
     def _learning_rate(self, step: int) -> float:
         """The learning rate of a step of the epoch under way."""
@@ -193,11 +218,6 @@ class Trainer:
 
     def _is_best(self, value: float) -> bool:
         return self.position.best_value is None or value > self.position.best_value
-
-    def _checkpoint_if_due(self) -> None:
-        if time.monotonic() - self._saved_at >= self.settings.checkpoint_seconds:
-            self._save()
-            self._saved_at = time.monotonic()
 
     def _save(self) -> None:
         self._read_losses()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -13,50 +11,13 @@ from capse.models import TripleModel
 from capse.training.batches import draw_epoch
 from capse.training.by_rows.learner import Division, RowLearner
 from capse.training.by_rows.row_optimizers import RowAdam
-from capse.training.learner import GradientLearner
 from capse.training.losses import Loss
 from capse.training.negatives import Negatives
 from capse.training.objectives import build_objective
 from capse.training.optimizers import Optimizer
 from capse.training.regularizers import Regularizer
 from capse.training.settings import Training
-
-SOFTMAX = Loss(name="softmax", reduction="mean", relation_weight=0.5)
-CASES: dict[str, tuple[str, dict[str, Any], Loss, Negatives, Regularizer]] = {
-    "transe": ("transe", {}, Loss(name="margin"), Negatives(count=3), Regularizer()),
-    "transd": ("transd", {"bounded": "all"}, Loss(), Negatives(sampler="shared", count=5), Regularizer(l2=0.1)),
-    "complex": ("complex", {"reciprocal": True}, SOFTMAX, Negatives(sampler="shared", count=6), Regularizer(n3=0.1)),
-    "softmax over all": ("complex", {}, SOFTMAX, Negatives(sampler="all"), Regularizer(n3=0.1)),
-    "loops": ("distmult", {"self_loops": True}, Loss(name="softmax"), Negatives(sampler="all"), Regularizer()),
-    "convkb": ("convkb", {"filters": 3}, Loss(), Negatives(count=2), Regularizer(weights=0.1)),
-    "capse": ("capse", {"filters": 3}, Loss(), Negatives(count=2), Regularizer()),
-}
-
-
-@pytest.fixture
-def end_of(make_model, triples):
-    """The model and the losses of two epochs."""
-
-    def train(case: str, optimizer: str, division: Division | None) -> tuple[TripleModel, list[float]]:
-        name, settings, loss, negatives, regularizer = CASES[case]
-        model = make_model(name, **settings).double()
-        model.constrain()
-        objective = build_objective(model, triples, loss, negatives, regularizer)
-        training = Training(epochs=2, batch_size=10, learning_rate=0.05)
-        chosen = Optimizer(name=optimizer)  # type: ignore[arg-type]
-        whole = GradientLearner(objective, training, chosen)
-        learner = whole if division is None else RowLearner(objective, training, chosen, division)
-        learner.train(True)
-        losses = []
-        for number in range(2):
-            epoch = draw_epoch(
-                learner.examples, number, draw="shuffle", batch_size=10, seed=0, device=torch.device("cpu")
-            )
-            losses += [float(learner.step(epoch, step, 0.05)) for step in range(epoch.steps)]
-        learner.flush()
-        return model, losses
-
-    return train
+from tests.training.by_rows.cases import CASES, end_of
 
 
 def assert_alike(one: tuple[TripleModel, list[float]], other: tuple[TripleModel, list[float]]) -> None:
@@ -67,12 +28,12 @@ def assert_alike(one: tuple[TripleModel, list[float]], other: tuple[TripleModel,
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
-def test_by_rows_is_the_same_as_by_tables(end_of, case: str, optimizer: str) -> None:
+def test_by_rows_is_the_same_as_by_tables(case: str, optimizer: str) -> None:
     assert_alike(end_of(case, optimizer, Division()), end_of(case, optimizer, None))
 
 
 @pytest.mark.parametrize("case", ["softmax over all", "loops"])
-def test_where_nothing_is_drawn_parts_are_the_same_too(end_of, case: str) -> None:
+def test_where_nothing_is_drawn_parts_are_the_same_too(case: str) -> None:
     assert_alike(end_of(case, "adagrad", Division(8)), end_of(case, "adagrad", None))
 
 

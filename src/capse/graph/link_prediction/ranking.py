@@ -16,6 +16,7 @@ from capse.errors import SettingsError
 from capse.evaluation.query_ranks import rank_answers
 from capse.evaluation.ranks import NonFiniteScoreError, Ranks
 from capse.models.base import TripleModel, distinct_rows
+from capse.processes.group import Group
 from capse.triples import HEAD, RELATION, TAIL, Answers, Ids, TripleIndex, Triples
 
 # A float32 score, a copy of it while it is made, and room for comparisons.
@@ -61,15 +62,17 @@ def rank_split(
     exact: bool = False,
     progress: Progress | None = None,
     describe: Describe = "head {}, relation {}, tail {}".format,
+    group: Group | None = None,
 ) -> tuple[Ranks, Ranks]:
     """Where the true head and the true tail of each triple (n, 3) stand among all entities.
 
     Known triples do not compete (filtered ranks); without an index of them everything does (raw ranks). Each distinct
     query is scored once, in chunks whose scores take less than ``memory`` bytes. ``exact`` ranks are those of the
     model in float64, whatever its own precision. ``progress`` is told how many of the 2n ranks are done, and 2n;
-    ``describe`` puts the ids of a triple into words for an error.
+    ``describe`` puts the ids of a triple into words for an error. A ``group`` of processes that have the same model
+    divides the queries.
     """
-    heads, tails = _rank(model, triples, known, (HEAD, TAIL), memory, exact, progress, describe)
+    heads, tails = _rank(model, triples, known, (HEAD, TAIL), memory, exact, progress, describe, group)
     return heads, tails
 
 
@@ -82,9 +85,10 @@ def rank_relations(
     exact: bool = False,
     progress: Progress | None = None,
     describe: Describe = "head {}, relation {}, tail {}".format,
+    group: Group | None = None,
 ) -> Ranks:
     """Where the relation of each triple (n, 3) stands among all relations; for the rest see `rank_split`."""
-    (ranks,) = _rank(model, triples, known, (RELATION,), memory, exact, progress, describe)
+    (ranks,) = _rank(model, triples, known, (RELATION,), memory, exact, progress, describe, group)
     return ranks
 
 
@@ -97,6 +101,7 @@ def _rank(
     exact: bool,
     progress: Progress | None,
     describe: Describe,
+    group: Group | None,
 ) -> list[Ranks]:
     """The ranks of what stands in each of the slots."""
     done = 0
@@ -109,7 +114,7 @@ def _rank(
 
     with torch.no_grad(), evaluation_mode(model):
         replica = _Replica(model) if exact else None
-        return [_rank_slot(model, replica, triples, known, free, memory, advance, describe) for free in slots]
+        return [_rank_slot(model, replica, triples, known, free, memory, advance, describe, group) for free in slots]
 
 
 class _Replica:
@@ -154,6 +159,7 @@ def _rank_slot(
     memory: int | None,
     advance: Callable[[int], None],
     describe: Describe,
+    group: Group | None,
 ) -> Ranks:
     def excluded(first: Ids, second: Ids) -> Answers | None:
         if known is None:
@@ -173,6 +179,7 @@ def _rank_slot(
             most_rows=_rows_within(memory, model, _score(model, free, first[:1], second[:1]).shape[1]),
             advance=advance,
             rescore=None if replica is None else partial(replica.score, free),
+            group=group,
         )
     except NonFiniteScoreError as error:
         triple = triples[error.row].tolist()

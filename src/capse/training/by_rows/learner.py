@@ -45,9 +45,6 @@ class Division:
     group: Group = field(default_factory=Group)
     sharded: bool = False
 
-    def of_table(self, entities: int) -> Blocks:
-        return Blocks(entities, self.parts)
-
 
 class RowLearner:
     """Lowers an objective's loss; the entity table by rows, all else by torch's optimisers."""
@@ -58,25 +55,25 @@ class RowLearner:
         training: Training,
         optimizer: Optimizer,
         division: Division | None = None,
-        entities: int | None = None,
     ) -> None:
-        """``entities`` are all of the graph, where the model's table is one process's share of them."""
+        """Where the table is divided too, the model keeps this process's share of it."""
         model = objective.model
         assert isinstance(model, TripleModel)
         self.model, self.examples = model, objective.examples
         self.objective, self.precision = objective, training.precision
         self.division = division or Division()
         model.constrain()  # a row that is never touched is never pulled back either
+        blocks, group = Blocks(len(model.entities), self.division.parts), self.division.group
+        if self.division.sharded:
+            own = blocks.rows(group.rank, group.size)
+            model.entities = nn.Parameter(model.entities.detach()[own.start : own.stop].clone())
         kept = build_row_optimizer(optimizer, model.entities.detach())
-        blocks = self.division.of_table(entities or len(model.entities))
-        self.table = EntityTable(
-            model.entities.detach(), kept, blocks, self.division.group, sharded=self.division.sharded
-        )
+        self.table = EntityTable(model.entities.detach(), kept, blocks, group, sharded=self.division.sharded)
         self.optimizer = build_optimizer(optimizer, model, training.learning_rate, [model.relations])
+        self.gradients = self._gradients(objective)
         self.steps = 0  # taken so far
-        self.gradients = self._gradients(objective, optimizer)
 
-    def _gradients(self, objective: Objective, optimizer: Optimizer) -> Gradients:
+    def _gradients(self, objective: Objective) -> Gradients:
         parts, group = self.division.parts, self.division.group
         if isinstance(objective, SampledObjective):
             return PartsOfBatch(objective, self.table, parts, group)

@@ -1,0 +1,72 @@
+"""Runs that several processes make: the files, the figures and the bits of one; either goes on with the other's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from capse.experiments.fit import fit
+from capse.runs.folder import RunFolder
+from tests.experiments.in_processes import MODELS, Stop, said_by, training_of
+from tests.together import ends_of, start_together
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, one_thread) -> Path:
+    """What one process makes, and what it leaves half done."""
+    folder = tmp_path_factory.mktemp("alone")
+    for model in MODELS:
+        assert said_by(*training_of(model, folder / model))[0] == 0
+    shutil.copy(folder / "complex" / "recipe.yaml", folder / "recipe.yaml")
+    fit("countries", str(folder / "recipe.yaml"), out=folder / "stopped-by-one", listener=Stop(1, 1))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory, alone: Path) -> Path:
+    """What two processes make, and how they go on."""
+    folder = tmp_path_factory.mktemp("together")
+    shutil.copytree(alone / "stopped-by-one", folder / "stopped-by-one")
+    shutil.copy(alone / "recipe.yaml", folder)
+    ends = ends_of(start_together(2, "-m", "tests.experiments.in_processes", folder))
+    assert [status for status, *_ in ends] == [0, 0], ends
+    assert not ends[1][1], "one process speaks"
+    errors = [line for line in ends[0][2].splitlines() if line.startswith("error: ")]
+    assert "loss.name=bce" in errors[0]
+    assert "bernoulli, uniform or shared), or softmax with negatives.sampler=all" in errors[0]
+    assert "capse tune is done by one process" in errors[1]
+    return folder
+
+
+def state(run: Path) -> tuple[bytes, list[dict]]:
+    clock = ("seconds", "examples_per_second")
+    records = [{k: v for k, v in line.items() if k not in clock} for line in RunFolder(run).read_metrics()]
+    return RunFolder(run).model.read_bytes(), records
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_two_processes_leave_the_run_of_one(alone: Path, together: Path, model: str) -> None:
+    assert state(together / model) == state(alone / model)
+    names = [sorted(path.name for path in (folder / model).rglob("*")) for folder in (alone, together)]
+    assert names[0] == names[1]
+    assert (together / model / "recipe.yaml").read_text() == (alone / model / "recipe.yaml").read_text()
+
+
+def test_two_go_on_with_what_one_began(alone: Path, together: Path) -> None:
+    assert state(together / "stopped-by-one") == state(alone / "complex")
+
+
+def test_one_goes_on_with_what_two_began(alone: Path, together: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(together / "stopped-by-two", tmp_path / "run")
+    assert len(RunFolder(run).read_metrics()) == 1
+    fit("countries", out=run, resume=True)
+    assert state(run) == state(alone / "complex")
+
+
+def test_what_cannot_be_divided_is_refused_and_nothing_written(together: Path) -> None:
+    assert json.loads((together / "refused.json").read_text()) == [2, 2]
+    assert not (together / "bce").exists()
+    assert not (together / "tune").exists()
