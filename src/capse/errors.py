@@ -112,7 +112,14 @@ class MissingExtraError(CapseError):
 
 
 class ProcessError(CapseError):
-    """Of processes that work together one is gone, or does not answer in time."""
+    """Of processes that work together one is gone, or does not answer in time.
+
+    ``speaks`` is the one of those that are left who says so.
+    """
+
+    def __init__(self, message: str, remedy: str, *, speaks: bool = True) -> None:
+        super().__init__(message, remedy)
+        self.speaks = speaks
 
 
 class ExtensionError(CapseError):

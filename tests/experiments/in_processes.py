@@ -66,6 +66,10 @@ def said_by(*arguments: object) -> tuple[int, str]:
 def do_all(folder: Path, group: Group) -> None:
     for model in MODELS:
         assert said_by(*training_of(model, folder / model))[0] == 0
+    for exact in ([], ["--exact"]):
+        status, output = said_by("evaluate", folder / "complex", "--json", "--among", "sampled:20", *exact)
+        if group.leads:
+            (folder / f"evaluated{''.join(exact)}.json").write_text(output)
     fit("countries", str(folder / "recipe.yaml"), out=folder / "stopped-by-two", listener=Stop(2, 1))
     fit("countries", out=folder / "stopped-by-one", resume=True)
     status, _ = said_by(*training_of("complex", folder / "bce", **{"loss.name": "bce", "negatives.sampler": "all"}))

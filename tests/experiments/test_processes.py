@@ -66,6 +66,14 @@ def test_one_goes_on_with_what_two_began(alone: Path, together: Path, tmp_path: 
     assert state(run) == state(alone / "complex")
 
 
+@pytest.mark.parametrize("exact", [[], ["--exact"]])
+def test_two_processes_say_what_one_says_of_a_model(alone: Path, together: Path, exact: list[str]) -> None:
+    status, output = said_by("evaluate", alone / "complex", "--json", "--among", "sampled:20", *exact)
+    assert status == 0
+    one, two = json.loads(output), json.loads((together / f"evaluated{''.join(exact)}.json").read_text())
+    assert {**one, "seconds": 0} == {**two, "seconds": 0}
+
+
 def test_what_cannot_be_divided_is_refused_and_nothing_written(together: Path) -> None:
     assert json.loads((together / "refused.json").read_text()) == [2, 2]
     assert not (together / "bce").exists()

@@ -16,7 +16,7 @@ import typer
 from capse import __version__
 from capse.cli.lazy import lazy_group
 from capse.cli.output import echo
-from capse.errors import CapseError, SettingsError
+from capse.errors import CapseError, ProcessError, SettingsError
 from capse.processes.job import let_the_first_speak, size_of_job
 from capse.registry import Registry
 from capse.runs.memory import is_out_of_memory
@@ -61,7 +61,8 @@ app = typer.Typer(
 
 
 def _refuse(error: CapseError) -> NoReturn:
-    let_the_first_speak()
+    if not (isinstance(error, ProcessError) and error.speaks):
+        let_the_first_speak()
     echo("error: " + " ".join(str(error).split()), err=True)
     sys.exit(2)
 

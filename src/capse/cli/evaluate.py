@@ -45,25 +45,33 @@ def evaluate(
 
     --among ranks the same questions among fewer candidates as well, also among sampled:N, that is N drawn at random for
     each. That is easier, and what comes of it stands under a name of its own, never among the metrics.
+
+    Started by torchrun, several processes divide the questions; the ranks are those of one.
     """
     from capse.cli.display import progress, say, show_metrics
     from capse.errors import SettingsError
     from capse.graph.link_prediction.predictor import LinkPredictor
+    from capse.processes.group import joined
+    from capse.runs.devices import choose_device
 
     if memory is not None and memory < 1:
         raise SettingsError(f"--memory is {memory}", "give a number of MiB, 1 or more")
-    predictor = LinkPredictor.load(run, device)
-    with progress("ranking") as advance:
-        result = predictor.evaluate(
-            split,
-            data,
-            filtered=not raw,
-            memory=None if memory is None else memory * 2**20,
-            exact=exact,
-            relations=relations,
-            among=candidates(predictor.graph, among, skip_unknown),
-            progress=advance,
-        )
+    with joined() as group:
+        predictor = LinkPredictor.load(run, group.device(choose_device(device)))
+        with progress("ranking") as advance:
+            result = predictor.evaluate(
+                split,
+                data,
+                filtered=not raw,
+                memory=None if memory is None else memory * 2**20,
+                exact=exact,
+                relations=relations,
+                among=candidates(predictor.graph, among, skip_unknown),
+                progress=advance if group.leads else None,
+                group=group,
+            )
+    if not group.leads:
+        return
     if as_json:
         echo_json(result.to_json())
     else:

@@ -73,6 +73,8 @@ def rank_answers(
         counts[members] = np.column_stack([found.greater, found.equal, found.candidates])
         advance(len(members))
     _raise_any(error, group)
+    if group.size > 1:
+        advance(int((counts[:, 2] == 0).sum()))
     return Ranks(*group.total(torch.from_numpy(counts)).numpy().T.copy())
 
 

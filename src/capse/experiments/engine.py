@@ -159,7 +159,7 @@ class RunEngine:
             was_finished = trainer.finished and folder.results.is_file()
             if leads:
                 folder.keep_metrics_up_to(trainer.position.epoch)
-            with suppress(StopTraining), closing(trainer.run()) as epochs:
+            with self.group.stopping_together(), suppress(StopTraining), closing(trainer.run()) as epochs:
                 for _ in epochs:
                     pass
         trainer.restore_best()

@@ -79,6 +79,28 @@ class Group:
         found: list[int] = said.tolist()
         return found
 
+    @contextmanager
+    def stopping_together(self) -> Iterator[None]:
+        """Within it Ctrl-C is kept in ``told_to_stop``, for a moment at which all can stop."""
+        with self._kept(signal.SIGINT) if self.size > 1 else contextlib.nullcontext():
+            yield
+
+    @contextmanager
+    def _kept(self, number: signal.Signals) -> Iterator[None]:
+        """Within it that signal sets ``told_to_stop`` and does nothing else."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread gets signals
+            return
+
+        def keep(number: int, frame: object) -> None:
+            self.told_to_stop = True
+
+        previous = signal.signal(number, keep)
+        try:
+            yield
+        finally:
+            signal.signal(number, previous)
+
     def total(self, tensor: Tensor) -> Tensor:
         """The sum of everybody's tensors, all of one shape; exact for integers."""
         if self.size == 1:
@@ -112,17 +134,16 @@ class Group:
             yield
         except RuntimeError as error:
             waited = time.monotonic() - started
+            gone = self._missing()
+            who = f"process {', '.join(map(str, gone))}" if gone else "another process"
+            what, remedy = f"lost {who}", "what was saved is whole: go on with --resume"
             if waited >= 0.9 * self.limit:
-                what = f"waited {waited:,.0f} s in vain for {self._missing()}"
-            else:
-                what = f"lost {self._missing()}"
-            raise ProcessError(
-                f"process {self.rank} of {self.size} {what}",
-                "what was saved is whole: go on with --resume, or raise training.wait_seconds if some are slow",
-            ) from error
+                what, remedy = f"waited {waited:,.0f} s in vain for {who}", f"{remedy}, or raise training.wait_seconds"
+            speaks = self.rank == next(rank for rank in range(self.size) if rank not in gone)
+            raise ProcessError(f"process {self.rank} of {self.size} {what}", remedy, speaks=speaks) from error
 
-    def _missing(self) -> str:
-        """Who does not report now."""
+    def _missing(self) -> list[int]:
+        """Those who do not report now."""
         store = distributed.distributed_c10d._get_default_store()
         mark = "capse/left/{}".format
         gone = [rank for rank in range(self.size) if rank != self.rank]
@@ -132,7 +153,8 @@ class Group:
             while gone and time.monotonic() < until:
                 gone = [rank for rank in gone if not store.check([mark(rank)])]
                 time.sleep(0.05)
-        return f"process {', '.join(map(str, gone))}" if gone else "another process"
+            return gone
+        return []  # nobody can be asked
 
 
 def _bytes_of_row(tensor: Tensor) -> int:
@@ -151,8 +173,8 @@ _joined: Group | None = None  # the one that this process is in
 def joined(limit: float = LIMIT) -> Iterator[Group]:
     """The group that torchrun started this process in; left at the end, however that comes.
 
-    Within another such block it is that block's group. A signal to stop is kept in ``told_to_stop``: torchrun sends one
-    to all that are left when a process has died, and they are to say what is missing.
+    Within another such block it is that block's group. torchrun sends SIGTERM to all that are left when a process has
+    died; that ends nobody here, so that they can say who is missing.
     """
     global _joined
     if _joined is not None or not is_started_together() or size_of_job() == 1:
@@ -161,7 +183,7 @@ def joined(limit: float = LIMIT) -> Iterator[Group]:
     group = _join(limit)
     _joined = group
     try:
-        with _heeded_signals(group):
+        with group._kept(signal.SIGTERM):
             yield group
     finally:
         _joined = None
@@ -180,20 +202,3 @@ def _join(limit: float) -> Group:
             "check torchrun's --rdzv-endpoint or --master-addr, and that every node was started",
         ) from error
     return Group(rank, size, limit, has_nccl=has_nccl)
-
-
-@contextmanager
-def _heeded_signals(group: Group) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread gets signals
-        return
-
-    def heed(number: int, frame: object) -> None:
-        group.told_to_stop = True
-
-    previous = {number: signal.signal(number, heed) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -7,7 +7,7 @@ import torch
 from capse.errors import RunError
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str | torch.device) -> torch.device:
     """'auto' is a GPU when there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"

@@ -20,6 +20,7 @@ from capse.graph.link_prediction.candidates import Candidates
 from capse.graph.link_prediction.ranking import Progress, RelationScorable, Scorable, rank_relations, rank_split
 from capse.graph.link_prediction.restricted_ranking import rank_among
 from capse.graph.statistics import CATEGORIES, entity_frequency, has_unseen_entity, relation_categories, remembered
+from capse.processes.group import Group
 from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def evaluate(
     among: Candidates | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    group: Group | None = None,
 ) -> LinkPredictionResult:
     """Rank both sides of every triple of a split; ``seed`` is for the bootstrap, for the rest see ``rank_split``.
 
@@ -85,6 +87,8 @@ def evaluate(
     ``breakdowns`` brings metrics of groups, averages over relations and metrics held against chance.
     With ``among`` the same questions are asked among those candidates too; what comes of it stands under ``restricted``
     and never among the metrics.
+
+    The processes of a ``group`` divide the questions; each gets all of the result, which is that of one process.
 
     ``trained_on`` is the graph that the model was trained on where that is another, of the same vocabularies: its
     triples do not compete either, and unseen entities and frequencies are counted by it.
@@ -104,6 +108,7 @@ def evaluate(
         "memory": memory,
         "exact": exact,
         "describe": partial(_describe, graph),
+        "group": group,
     }
     rank_split(model, triples[:1], **options)  # whatever compiles or is kept does so before the clock starts
     started = time.perf_counter()
@@ -120,7 +125,7 @@ def evaluate(
         of_relation = rank_relations(model, triples, progress=_after(2 * len(triples), total, progress), **options)
         metrics["relation"] = summarize(of_relation)
     by_relation = break_down(sides, triples[:, RELATION], graph.relations.labels, unit="triples") if breakdowns else {}
-    restricted = {} if among is None else _restricted(model, triples, known if filtered else None, among)
+    restricted = {} if among is None else _restricted(model, triples, known if filtered else None, among, group)
     return LinkPredictionResult(
         dataset=graph.name,
         split=split,
@@ -155,8 +160,10 @@ def _adjusted(heads: Ranks, tails: Ranks) -> dict[str, Summary]:
     return {"both": adjusted(Ranks.concatenate([heads, tails])), "head": adjusted(heads), "tail": adjusted(tails)}
 
 
-def _restricted(model: Scorable, triples: Triples, known: TripleIndex | None, among: Candidates) -> dict[str, Any]:
-    heads, tails = rank_among(model, triples, known, among)
+def _restricted(
+    model: Scorable, triples: Triples, known: TripleIndex | None, among: Candidates, group: Group | None
+) -> dict[str, Any]:
+    heads, tails = rank_among(model, triples, known, among, group=group)
     of_head, of_tail = contributions(heads), contributions(tails)
     sides = {"both": (of_head + of_tail) / 2, "head": of_head, "tail": of_tail}
     return {

@@ -63,7 +63,7 @@ class LinkPredictor:
         self.folder = folder
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto") -> LinkPredictor:
+    def load(cls, path: str | Path, device: str | torch.device = "auto") -> LinkPredictor:
         """The predictor of a finished run. Nothing in the folder is executed: it is numbers and text."""
         run = RunFolder.open(path)
         recipe = run.read_recipe()

@@ -9,6 +9,7 @@ from capse.arrays import Float64s, Int64s
 from capse.evaluation.ranks import NonFiniteScoreError, Ranks
 from capse.graph.link_prediction.candidates import Candidates
 from capse.graph.link_prediction.ranking import BYTES_PER_SCORE, MOST_CPU_MEMORY, Progress, Scorable, evaluation_mode
+from capse.processes.group import Group
 from capse.triples import HEAD, RELATION, TAIL, Answers, TripleIndex, Triples
 
 
@@ -19,14 +20,16 @@ def rank_among(
     known: TripleIndex | None,
     candidates: Candidates,
     progress: Progress | None = None,
+    group: Group | None = None,
 ) -> tuple[Ranks, Ranks]:
     """Ranks of the true head and the true tail of each triple (n, 3) among its candidates and itself.
 
-    Known triples do not compete. A true answer that is no candidate competes with those all the same.
+    Known triples do not compete. A true answer that is no candidate competes with those all the same. The processes of
+    a ``group`` divide the questions.
     """
     with evaluation_mode(model):
         heads, tails = (
-            _rank_side(model, triples, known, candidates, free, place * len(triples), progress)
+            _rank_side(model, triples, known, candidates, free, place * len(triples), progress, group or Group())
             for place, free in enumerate((HEAD, TAIL))
         )
     return heads, tails
@@ -40,12 +43,13 @@ def _rank_side(
     free: int,
     done: int,
     progress: Progress | None,
+    group: Group,
 ) -> Ranks:
-    counts = np.empty((len(triples), 3), np.int64)  # greater, equal, candidates
+    counts = np.zeros((len(triples), 3), np.int64)  # greater, equal, candidates; of others' questions nothing
     order = np.argsort(triples[:, RELATION], kind="stable")  # some models project all entities once per relation
     first = model.score_tails(*torch.zeros(2, 1, dtype=torch.long, device=model.device))
     size = max(1, MOST_CPU_MEMORY // (BYTES_PER_SCORE * first.shape[1]))
-    for start in range(0, len(order), size):
+    for start in range(group.rank * size, len(order), group.size * size):
         rows = order[start : start + size]
         heads, relations, tails = torch.from_numpy(triples[rows].astype(np.int64)).to(model.device).unbind(1)
         table = model.score_heads(relations, tails) if free == HEAD else model.score_tails(heads, relations)
@@ -57,7 +61,7 @@ def _rank_side(
             counts[row] = _count(scores[place], int(triples[row, free]), ids, facts[place] if facts else None, int(row))
         if progress:
             progress(done + start + len(rows), 2 * len(triples))
-    return Ranks(*counts.T.copy())
+    return Ranks(*group.total(torch.from_numpy(counts)).numpy().T.copy())
 
 
 def _facts(known: TripleIndex | None, triples: Triples, free: int) -> Answers | None:
