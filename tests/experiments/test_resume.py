@@ -155,11 +155,11 @@ def test_stopped_while_it_validates(train, whole, state_of, tmp_path, monkeypatc
     case = "distmult, adagrad"
     validations = []
 
-    def rank_split(*arguments):
+    def rank_split(*arguments, **options):
         validations.append(arguments)
         if len(validations) == which:
             raise KeyboardInterrupt
-        return real(*arguments)
+        return real(*arguments, **options)
 
     real = rank_split
     monkeypatch.setattr(fit_module, "rank_split", rank_split)

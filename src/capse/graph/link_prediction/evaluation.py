@@ -75,11 +75,10 @@ def evaluate(
     breakdowns: bool = True,
     relations: bool | None = None,
     among: Candidates | None = None,
-    seed: int = 0,
     progress: Progress | None = None,
     group: Group | None = None,
 ) -> LinkPredictionResult:
-    """Rank both sides of every triple of a split; ``seed`` is for the bootstrap, for the rest see ``rank_split``.
+    """Rank both sides of every triple of a split; see ``rank_split``.
 
     ``relations`` says whether to rank the relation of each triple too, among all relations; it is done by default where
     the model has a quick way to it, and never counts towards ``both``.
@@ -135,7 +134,7 @@ def evaluate(
         filtered=filtered,
         exact=exact,
         metrics=metrics,
-        intervals={"both": _bounds(sides["both"], seed)} if intervals else {},
+        intervals={"both": _bounds(sides["both"])} if intervals else {},
         breakdowns={"relation": by_relation, **_breakdowns(training, triples, sides)} if breakdowns else {},
         warnings=[*filter(None, [remembered(training, split, graph)]), *_warnings(metrics["both"])],
         adjusted=_adjusted(heads, tails) if breakdowns else {},
@@ -184,8 +183,8 @@ def _describe(graph: Graph, head: int, relation: int, tail: int) -> str:
     return f"({entities[head]}, {relations[relation]}, {entities[tail]})"
 
 
-def _bounds(values: Float64s, seed: int) -> Summary:
-    return named(np.moveaxis(bootstrap_interval(values, seed=seed), 0, -1))
+def _bounds(values: Float64s) -> Summary:
+    return named(np.moveaxis(bootstrap_interval(values), 0, -1))
 
 
 def _breakdowns(graph: Graph, triples: Triples, sides: dict[str, Float64s]) -> dict[str, Any]:
