@@ -2,6 +2,7 @@
 
     python -m benchmarks.search_served gitsearch 0 1 2 3 4      # a folder of CAPSE_DATA
     python -m benchmarks.search_served simulated 0              # made up by `capse search simulate`
+    python -m benchmarks.search_served sources-sklearn 0        # simulated people, an installed package's sources
     python -m benchmarks.search_served PATH 0                   # a git repository, or any log
     python -m benchmarks.search_served                          # the page of all that is recorded
 
@@ -20,14 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.source_log import write_source_log
 from capse.experiments.search.methods import BEST, METHODS
 from capse.runs.atomic import write_json, write_text
 from capse.runs.records import provenance
-from capse.search.evaluation.evaluate import evaluate
+from capse.search.evaluation.evaluate import SearchEvaluation, evaluate
 from capse.search.ingest import ingest, open_log
 from capse.search.logs.search_log import SearchLog
 from capse.search.logs.simulation import simulate
 
+SOURCES = "sources-"
 RESULTS = Path(__file__).parents[1] / "results" / "search-served"
 
 
@@ -38,6 +41,9 @@ def find_log(name: str) -> SearchLog:
     if folder.is_dir():
         return open_log(folder)
     with tempfile.TemporaryDirectory() as temporary:
+        if name.startswith(SOURCES):
+            write_source_log(name.removeprefix(SOURCES), Path(temporary))
+            return open_log(Path(temporary))
         ingest([Path(name)], Path(temporary, "log"), format="git" if Path(name, ".git").exists() else None)
         return open_log(Path(temporary, "log"))
 
@@ -50,8 +56,14 @@ def record(log: SearchLog, name: str, seed: int) -> None:
     seconds = {"sp": round(after_sp - started, 1), BEST: round(time.perf_counter() - after_sp, 1)}
     content: dict[str, Any] = {"log": name, "seed": seed, "impressions": len(log), "seconds": seconds}
     content |= {"best": best.to_json(), "sp": sp.to_json()}
-    write_json(RESULTS / name / f"seed-{seed}.json", content | provenance())
+    lists = {"owners": best.owners.tolist()} | {one: _ranks(found) for one, found in (("best", best), ("sp", sp))}
+    write_json(RESULTS / name / f"seed-{seed}.json", content | provenance() | {"lists": lists})
     print(name, seed, {one.method: round(one.mrr, 4) for one in (sp, best)}, seconds, flush=True)
+
+
+def _ranks(found: SearchEvaluation) -> list[float]:
+    """What each list contributes to the MRR."""
+    return [round(rank, 6) for rank in found.lists.mrr.tolist()]
 
 
 def page() -> str:
