@@ -42,7 +42,7 @@ test: check      ## everything above and the tests (under 10 minutes)
 test-slow: install  ## servers, browsers, long kills, full data sets (under 45 minutes)
 	$(BIN)/pytest -m slow
 
-soak: install    ## ten thousand made-up files to import, other ones each time
+soak: install    ## an hour of mixed load on a service, a hundred kills, ten thousand made-up files to import
 	$(BIN)/pytest -m soak
 
 coverage: install  ## the tests again, with the share of lines and branches that they run; fails below the floor in pyproject.toml

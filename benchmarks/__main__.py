@@ -1,7 +1,7 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
     python -m benchmarks [NAME ...]        names: import, training, steps, evaluation, scoring, rerank, refining,
-                                            ingest, store, service
+                                            ingest, store, service, soak; without one, all but the last
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -27,7 +27,9 @@ BENCHMARKS = {
     "ingest": "search_ingest_speed",
     "store": "store_speed",
     "service": "service_load",
+    "soak": "service_soak",
 }
+BY_NAME_ONLY = {"soak"}  # takes more than an hour
 RESULTS = Path(__file__).parents[1] / "results"
 
 
@@ -35,7 +37,7 @@ def main(names: list[str]) -> None:
     unknown = set(names) - set(BENCHMARKS)
     if unknown:
         sys.exit(f"unknown benchmark {', '.join(sorted(unknown))}: choose from {', '.join(BENCHMARKS)}")
-    for name in names or BENCHMARKS:
+    for name in names or [name for name in BENCHMARKS if name not in BY_NAME_ONLY]:
         benchmark = import_module(f"benchmarks.{BENCHMARKS[name]}")
         measured = benchmark.run()
         origin = provenance() | {"command": f"python -m benchmarks {name}"}

@@ -4,7 +4,11 @@ Run with ``CAPSE_DATA=... python -m benchmarks service``; ``SECONDS=3`` in the e
 CapsE with N = 400 on 40,943 entities, every question a different one, at several numbers of clients that each wait for
 their answer. Re-ranking: ten documents, k = 200, N = 400, every user with a profile of 60 clicks, 200 requests a second
 whatever the answers take. Both models are untrained: what scoring costs does not depend on what was learned. What the
-service's process spends of the cores on a request is measured as well: it does not depend on what others do meanwhile.
+service's processes spend of the cores on a request is measured as well: it does not depend on what others do meanwhile.
+
+What is served by default, a blend trained on gitsearch (CapsE for one epoch, which costs as much as fifteen when it is
+asked; ``RUN`` in the environment names one that is there), is asked by two workers: ten documents at 200 requests a
+second, two hundred by clients that wait, and clicks that are stored durably, one a request.
 """
 
 from __future__ import annotations
@@ -16,24 +20,33 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from benchmarks.rerank_speed import DOCUMENTS, FILTERS, NOW, SHOWN, untrained_run
+from benchmarks.rerank_speed import DOCUMENTS, FILTERS, SHOWN, untrained_run
+from benchmarks.servers import Postgres, Service, postgres, served
 from capse.experiments.fit import fit
 from capse.experiments.recipe import Recipe
+from capse.experiments.search.methods import METHODS
 from capse.graph.dataset import load_graph
+from capse.search.ingest import open_log
 
 SECONDS = float(os.environ.get("SECONDS", "20"))  # of each measurement
 CONNECTIONS = (1, 2, 8, 32)
 RATE = 200  # lists a second
 USERS, CLICKS = 200, 60
+CLICKED = 1_760_000_000  # seconds since 1970
 QUESTIONS = 5_000
-PORT = re.compile(r"http://127\.0\.0\.1:(\d+)")
+WORKERS, MANY, WAITING, CLICKING = (
+    2,
+    200,
+    8,
+    16,
+)  # workers; documents, and clients that send so many; clients that click
+TARGETS = {"rerank": {"99": 15.0}, "rerank_many": {"50": 60.0}, "clicks_per_second": 1_000}
 
 
 def run() -> dict[str, Any]:
@@ -43,6 +56,7 @@ def run() -> dict[str, Any]:
             "seconds_each": SECONDS,
             "predict": _predict(Path(folder)),
             "rerank": _rerank(Path(folder)),
+            "best": best(Path(folder)),
         }
 
 
@@ -57,7 +71,7 @@ def _predict(folder: Path) -> dict[str, Any]:
             {"head": graph.entities.labels[head]} if random.random() < 0.5 else {"tail": graph.entities.labels[tail]}
         )
         bodies.append({"relation": graph.relations.labels[relation], "top": 10, **known})
-    with _served(folder / "graph", folder) as service:
+    with served(folder / "graph", folder) as service:
         _load(service, "/v1/predict", bodies[:64], seconds=1, connections=4)  # warms up
         found: dict[str, Any] = {}
         for connections in CONNECTIONS:
@@ -71,7 +85,7 @@ def _predict(folder: Path) -> dict[str, Any]:
 def _rerank(folder: Path) -> dict[str, Any]:
     random = np.random.default_rng(0)
     untrained_run("capse", {"filters": FILTERS}, random).save(folder / "search")
-    with _served(folder / "search", folder) as service:
+    with served(folder / "search", folder) as service:
         for user in range(USERS):
             clicks = [
                 {
@@ -79,7 +93,7 @@ def _rerank(folder: Path) -> dict[str, Any]:
                     "kind": "click",
                     "user": f"p{user}",
                     "session": "s",
-                    "time": NOW + number,
+                    "time": CLICKED + number,
                 }
                 | {"document": f"d{random.integers(DOCUMENTS)}"}
                 for number in range(CLICKS)
@@ -99,41 +113,56 @@ def _rerank(folder: Path) -> dict[str, Any]:
     return {"documents": SHOWN, "filters": FILTERS, "rate": RATE, "target_99th_percentile": 15.0} | measured
 
 
-class Service(NamedTuple):
-    """Where it listens and which process it is."""
+def best(folder: Path) -> dict[str, Any]:
+    """What is served by default."""
+    log = open_log(Path(os.environ["CAPSE_DATA"]) / "gitsearch")
+    run = Path(os.environ.get("RUN", folder / "blend"))
+    if not run.is_dir():
+        METHODS["blend"].train(log, METHODS["blend"].resolve(overrides=["training.epochs=1"]), out=run)
+    random = np.random.default_rng(0)
+    people = {f"p{user}": random.choice(log.documents.ids, CLICKS).tolist() for user in range(USERS)}
+    queries = [log.queries[query] for query in log.query[log.of_split("test")[:2_000]]]
 
-    port: int
-    process: int
+    def asked(documents: int) -> list[Any]:
+        return [
+            {"user": f"p{number % USERS}", "session": "s", "query": query}
+            | {"documents": random.choice(log.documents.ids, documents, replace=False).tolist()}
+            for number, query in enumerate(queries)
+        ]
 
-    def core_seconds(self) -> float:
-        """What it has spent of the cores so far."""
-        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    found: dict[str, Any] = {"workers": WORKERS, "targets": TARGETS}
+    with served(run, folder, workers=WORKERS) as service:
+        for user, documents in people.items():
+            _post(service.port, "/v1/events", {"events": [_click(user, n, one) for n, one in enumerate(documents)]})
+        for _ in range(4):  # each worker counts what everybody clicked, and opens its connections
+            _load(service, "/v1/rerank", asked(SHOWN)[:64], seconds=1, connections=8)
+        found["rerank"] = {"documents": SHOWN, "rate": RATE}
+        found["rerank"] |= _load(service, "/v1/rerank", asked(SHOWN), seconds=SECONDS, rate=RATE)
+        found["rerank_many"] = {"documents": MANY, "clients": WAITING}
+        found["rerank_many"] |= _load(service, "/v1/rerank", asked(MANY), seconds=SECONDS, connections=WAITING)
+    binaries = Postgres.installed()
+    with postgres(binaries) if binaries else nullcontext() as server:
+        databases = {"sqlite": str(folder / "clicks.db")} | ({"postgresql": server.new_database()} if server else {})
+        found["clicks"] = {name: _clicks(run, folder, url, log.documents.ids) for name, url in databases.items()}
+    return found
 
 
-@contextmanager
-def _served(run: Path, folder: Path) -> Iterator[Service]:
-    """A service in a process of its own."""
-    command = [sys.executable, "-m", "capse", "serve", str(run), "--port", "0", "--log-level", "warning"]
-    process = subprocess.Popen(
-        [*command, "--db", str(folder / f"{run.name}.db")],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[1],
-    )
-    try:
-        assert process.stdout is not None
-        address = PORT.search(process.stdout.readline())
-        assert address is not None
-        yield Service(int(address[1]), process.pid)
-    finally:
-        process.terminate()
-        process.wait(60)
+def _clicks(run: Path, folder: Path, database: str, documents: Any) -> dict[str, Any]:
+    """Single clicks, each acknowledged when it is on disk."""
+    with served(run, folder, database=database, workers=WORKERS) as service:
+        bodies = [_click(f"p{number % 997}", number, documents[number % len(documents)]) for number in range(100_000)]
+        _load(service, "/v1/events", bodies[-500:], seconds=1, connections=CLICKING)
+        return {"clients": CLICKING} | _load(service, "/v1/events", bodies, seconds=SECONDS, connections=CLICKING)
+
+
+def _click(user: str, number: int, document: str) -> dict[str, Any]:
+    about = {"id": f"{user}-{number}", "kind": "click", "user": user, "session": f"s{number // 10}", "query": "a query"}
+    return about | {"time": CLICKED + number, "document": document}
 
 
 def _load(service: Service, path: str, bodies: list[Any], **plan: float) -> dict[str, Any]:
     """Latencies in milliseconds and requests per second, as a client in a process of its own sees them."""
-    given = json.dumps({"host": "127.0.0.1", "port": service.port, "path": path, "bodies": bodies, **plan})
+    given = json.dumps({"port": service.port, "path": path, "bodies": bodies, **plan})
     command, spent = [sys.executable, "-m", "benchmarks.load_client"], service.core_seconds()
     done = subprocess.run(
         command, input=given, capture_output=True, text=True, check=True, timeout=120 + plan["seconds"]

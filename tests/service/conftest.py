@@ -16,6 +16,7 @@ import httpx
 import pytest
 import torch
 
+from benchmarks import servers
 from capse import DistMult
 from capse.graph.dataset import Graph
 from capse.graph.link_prediction.calibration import Calibration
@@ -151,6 +152,15 @@ def make_search_run(simulated):
 @pytest.fixture(scope="session")
 def search_run(make_search_run, tmp_path_factory):
     return make_search_run(tmp_path_factory.mktemp("search") / "run")
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    binaries = servers.Postgres.installed()
+    if binaries is None:
+        pytest.skip("no PostgreSQL server under /usr/lib/postgresql")
+    with servers.postgres(binaries) as server:
+        yield server
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.servers import CONNECTED, LISTENING, Service, held_by, sockets
 from capse.service.limits import BODY_SECONDS, HEADER_SECONDS, MAX_BODY, READ_SECONDS
 from capse.service.store import Store
 
@@ -78,26 +79,7 @@ def wait_for(condition, seconds=60):
 
 def children_of(service):
     """The process ids of a server's workers that live."""
-    tasks = Path(f"/proc/{service.process.pid}/task")
-    children = [pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
-    return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
-
-
-CONNECTED, LISTENING = "01", "0A"  # as Linux writes the states of a connection
-
-
-def sockets(port):
-    """Of a server's sockets on this port: the state, whether all that came has been read, and the inode."""
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, local, _, state, queues, *_, inode = line.split()[:10]
-        if int(local.rpartition(":")[2], 16) == port:
-            yield state, inode != "0" and int(queues.rpartition(":")[2], 16) == 0, inode
-
-
-def held_by(processes):
-    """The inodes of the sockets that these processes have open."""
-    links = [os.readlink(entry) for pid in processes for entry in Path(f"/proc/{pid}/fd").iterdir()]
-    return {link.removeprefix("socket:[").removesuffix("]") for link in links if link.startswith("socket:")}
+    return Service(service.port, service.process.pid).workers()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
