@@ -6,9 +6,9 @@ their answer. Re-ranking: ten documents, k = 200, N = 400, every user with a pro
 whatever the answers take. Both models are untrained: what scoring costs does not depend on what was learned. What the
 service's processes spend of the cores on a request is measured as well: it does not depend on what others do meanwhile.
 
-What is served by default, a blend trained on gitsearch (CapsE for one epoch, which costs as much as fifteen when it is
-asked; ``RUN`` in the environment names one that is there), is asked by two workers: ten documents at 200 requests a
-second, two hundred by clients that wait, and clicks that are stored durably, one a request.
+What is served by default, trained on gitsearch (``RUN`` in the environment names a run that is there), is asked by two
+workers: ten documents at 200 requests a second, two hundred by clients that wait, and clicks that are stored durably,
+one a request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.rerank_speed import DOCUMENTS, FILTERS, SHOWN, untrained_run
 from benchmarks.servers import Postgres, Service, postgres, served
 from capse.experiments.fit import fit
 from capse.experiments.recipe import Recipe
-from capse.experiments.search.methods import METHODS
+from capse.experiments.search.methods import BEST, METHODS, method_of
 from capse.graph.dataset import load_graph
 from capse.search.ingest import open_log
 
@@ -116,9 +116,9 @@ def _rerank(folder: Path) -> dict[str, Any]:
 def best(folder: Path) -> dict[str, Any]:
     """What is served by default."""
     log = open_log(Path(os.environ["CAPSE_DATA"]) / "gitsearch")
-    run = Path(os.environ.get("RUN", folder / "blend"))
+    run = Path(os.environ.get("RUN", folder / BEST))
     if not run.is_dir():
-        METHODS["blend"].train(log, METHODS["blend"].resolve(overrides=["training.epochs=1"]), out=run)
+        METHODS[BEST].train(log, METHODS[BEST].resolve(), out=run)
     random = np.random.default_rng(0)
     people = {f"p{user}": random.choice(log.documents.ids, CLICKS).tolist() for user in range(USERS)}
     queries = [log.queries[query] for query in log.query[log.of_split("test")[:2_000]]]
@@ -130,7 +130,7 @@ def best(folder: Path) -> dict[str, Any]:
             for number, query in enumerate(queries)
         ]
 
-    found: dict[str, Any] = {"workers": WORKERS, "targets": TARGETS}
+    found: dict[str, Any] = {"method": method_of(run), "workers": WORKERS, "targets": TARGETS}
     with served(run, folder, workers=WORKERS) as service:
         for user, documents in people.items():
             _post(service.port, "/v1/events", {"events": [_click(user, n, one) for n, one in enumerate(documents)]})

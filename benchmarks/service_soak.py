@@ -61,7 +61,7 @@ def run() -> dict[str, Any]:
 
 
 def small_blend(folder: Path, settings: SimulationSettings | None = None) -> SearchLog:
-    """Train what is served by default on a simulated log, quickly; returns the log."""
+    """Train a blend on a simulated log, quickly: all that any ranker does; returns the log."""
     log, blend = simulate(settings or SimulationSettings()).log, METHODS["blend"]
     quick = ["vectors.dimensions=50", "model.filters=4", "training.epochs=2"]
     blend.train(log, blend.resolve(overrides=quick), out=folder)

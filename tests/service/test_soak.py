@@ -10,7 +10,7 @@ from capse.search.logs.simulation import SimulationSettings
 
 @pytest.fixture(scope="module")
 def blend(tmp_path_factory):
-    """What is served by default, and the log that it was trained on."""
+    """A blend, and the log that it was trained on."""
     run = tmp_path_factory.mktemp("soak") / "run"
     return run, small_blend(run, SimulationSettings(impressions=600, documents=250))
 

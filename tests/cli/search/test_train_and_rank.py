@@ -108,7 +108,7 @@ def best(log, tmp_path_factory):
     """A run of whatever is trained where no method is named."""
     out = tmp_path_factory.mktemp("runs") / "best"
     with pytest.raises(SystemExit) as exit:
-        main(["search", "train", "--log", str(log), "--out", str(out), *sets(*CAPSE)])
+        main(["search", "train", "--log", str(log), "--out", str(out)])
     assert not exit.value.code
     return out
 
@@ -118,7 +118,7 @@ def test_without_a_method_the_best_is_trained_and_served(capse, log, best, run):
         "evaluate", "--log", log, "--run", best, "--against", run, "--against", "se", "--json"
     )
     found = json.loads(output)
-    assert (status, found["method"]) == (0, "blend")
+    assert (status, found["method"]) == (0, "forests")
     assert set(found["against"]) == {str(run), "se"}
     assert found["comparisons"][str(run)]["difference"] == pytest.approx(
         found["mrr"] - found["against"][str(run)]["mrr"]
@@ -167,14 +167,17 @@ def test_rerank_one_query_and_a_file_of_them(capse, log, best, tmp_path):
     ("arguments", "message"),
     [
         ("evaluate --log LOG --method best", "unknown method 'best'"),
-        ("evaluate --log LOG --method se --run RUN", "runs are of sp, transe, convkb, capse, blend"),
+        ("evaluate --log LOG --method se --run RUN", "runs are of sp, forests, transe, convkb, capse, blend"),
         ("evaluate --log LOG --method transe --run RUN", "was trained with capse, not transe"),
         ("evaluate --log LOG --method capse --run RUN --set training.epochs=1", "give either"),
         ("evaluate --log LOG --method sp --set training.epochs=1", "unknown setting 'training'"),
         ("evaluate --log LOG --method se --history all", "choose from prequential, frozen"),
         ("evaluate --log LOG --method capse --set training.epoch=1", "did you mean 'training.epochs'"),
         ("evaluate --log RUN --method se", "log"),
-        ("train --log LOG --out OUT --method ci", "learns nothing: runs are of sp, transe, convkb, capse, blend"),
+        (
+            "train --log LOG --out OUT --method ci",
+            "learns nothing: runs are of sp, forests, transe, convkb, capse, blend",
+        ),
         ("train --log LOG --out OUT --method distmult", "unknown method 'distmult'"),
         ("train --log NONE --out OUT", "NONE"),
         ("train --log LOG --out OUT nothing", "give a YAML file or one of"),

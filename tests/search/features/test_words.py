@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from capse.search.features.query_pairs import Queries, query_codes
 from capse.search.features.text_match import TextMatch, bm25_weights, trigrams
-from capse.search.features.word_rows import Rows, paired
+from capse.search.features.word_rows import Rows, _by_halving, _side_by_side, paired
 from capse.search.logs.documents import Documents
 from capse.search.logs.titles import extension, folder, leaf, path_parts, site
 
@@ -31,6 +31,19 @@ def test_products_of_sparse_rows(seed):
     left, right = (draw.random((n, 9)) * (draw.random((n, 9)) < 0.4) for n in (4, 5))
     i, j = draw.integers(4, size=12), draw.integers(5, size=12)
     np.testing.assert_allclose(paired(sparse(left), i, sparse(right), j), (left @ right.T)[i, j])
+
+
+@given(st.integers(0, 1_000), st.integers(0, 3), st.integers(0, 60))
+def test_either_way_through_two_rows_gives_the_bits_of_adding_up_in_order(seed, few, many):
+    draw = np.random.default_rng(seed)
+    one, other = (dict(zip(draw.permutation(70)[:n].tolist(), draw.random(n), strict=True)) for n in (few, many))
+    total = 0.0
+    for column in sorted(one):
+        total += one[column] * other[column] if column in other else 0.0
+    a, b = Rows.of([one]), Rows.of([other])
+    given = a.columns, a.values, 0, few, b.columns, b.values, 0, many
+    nothing = np.zeros(1, np.int64)
+    assert {_by_halving(*given), _side_by_side(*given), *paired(a, nothing, b, nothing)} == {total}
 
 
 @given(st.integers(0, 1_000))

@@ -36,7 +36,7 @@ from capse.search.rankers.neural import NeuralRanker
 from capse.search.rankers.sp_lambdamart import SP, run_inside
 from capse.search.vectors.vector_space import VectorSettings, VectorSpace, build_vectors
 
-FORESTS = 5  # of the blend: one more tree is cheap where CapsE has been trained five times, and their mean is steadier
+FORESTS = 5  # whose mean is steadier, and better, than one alone
 
 
 def fit_sp(
@@ -78,7 +78,13 @@ class TreeRecipe:
 
 
 class SPMethod(SearchMethod):
+    """SP, or several SPs of other seeds whose scores are averaged."""
+
     learns = True
+
+    def __init__(self, name: str, forests: int = 1) -> None:
+        super().__init__(name)
+        self.forests = forests
 
     def resolve(self, recipe: str | Path | None = None, overrides: Sequence[str] = ()) -> Any:
         """``recipe`` is that of a run of trees."""
@@ -98,7 +104,8 @@ class SPMethod(SearchMethod):
         seed: int | None = None,
         listener: Listener | None = None,
     ) -> SP:
-        return fit_sp(log, seed or 0, bias=(recipe or TreeRecipe()).bias)
+        settings = LambdaMARTSettings(forests=self.forests)
+        return replace(fit_sp(log, seed or 0, settings=settings, bias=(recipe or TreeRecipe()).bias), name=self.name)
 
     def save(self, ranker: SP, folder: Path, recipe: Any = None) -> None:
         ranker.save(folder)
@@ -142,7 +149,7 @@ class BlendMethod(SPMethod):
         seed = recipe.training.seed if seed is None else seed
         train = partial(train_ranker, recipe=recipe, seed=seed, listener=listener, ranks="model")
         return fit_blend_of(
-            log, train, seed, label=recipe.method, settings=LambdaMARTSettings(forests=FORESTS), bias=recipe.bias
+            log, train, seed, label=recipe.method, settings=LambdaMARTSettings(forests=self.forests), bias=recipe.bias
         )
 
     def save(self, ranker: SP, folder: Path, recipe: SearchRecipe | None = None) -> None:
@@ -154,7 +161,7 @@ class BlendMethod(SPMethod):
         return RunFolder(run_inside(run)).recipe
 
 
-SP_METHOD, BLEND = SPMethod("sp"), BlendMethod("blend")
+SP_METHOD, FORESTS_METHOD, BLEND = SPMethod("sp"), SPMethod("forests", FORESTS), BlendMethod("blend", FORESTS)
 
 
 def _neural(ranker: Ranker) -> NeuralRanker:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # the names of methods are listed without waiting for what th
     from capse.search.logs.search_log import SearchLog
 
 COMMAND = "capse search train"
-BEST = "blend"  # where no method is named
+BEST = "forests"  # where no method is named
 
 
 class SearchMethod:
@@ -134,6 +134,7 @@ METHODS: Registry[SearchMethod] = Registry(
         "click-through": f"{_BASELINES}:CLICK_THROUGH",
         "document-only": f"{_BASELINES}:DOCUMENT_ONLY",
         "sp": f"{_LAMBDAMART}:SP_METHOD",
+        "forests": f"{_LAMBDAMART}:FORESTS_METHOD",
         "transe": f"{_NEURAL}:TRANSE",
         "convkb": f"{_NEURAL}:CONVKB",
         "capse": f"{_NEURAL}:CAPSE",

@@ -16,6 +16,8 @@ import numpy as np
 
 from capse.arrays import Float64s, Int64s
 
+_MUCH_SHORTER = 8  # times: from there on halving takes fewer steps
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -100,7 +102,7 @@ class Rows:
 
 
 def paired(left: Rows, i: Any, right: Rows, j: Any) -> Float64s:
-    """The inner products of rows ``left[i[p]]`` and ``right[j[p]]`` for every pair p; quick if those left are short."""
+    """The inner products of rows ``left[i[p]]`` and ``right[j[p]]`` for every pair p."""
     products = np.zeros(len(i))
     _paired(left.starts, left.columns, left.values, i, right.starts, right.columns, right.values, j, products)
     return products
@@ -119,15 +121,40 @@ def _paired(
     out: Any,
 ) -> None:
     for p in range(len(i)):
+        a, a_end = starts[i[p]], starts[i[p] + 1]
         b, b_end = other_starts[j[p]], other_starts[j[p] + 1]
-        for a in range(starts[i[p]], starts[i[p] + 1]):  # few: each is looked for by halving what is left
-            low, high = b, b_end
-            while low < high:
-                middle = (low + high) // 2
-                if other_columns[middle] < columns[a]:
-                    low = middle + 1
-                else:
-                    high = middle
-            b = low
-            if b < b_end and other_columns[b] == columns[a]:
-                out[p] += values[a] * other_values[b]
+        if _MUCH_SHORTER * (a_end - a) < b_end - b:
+            out[p] = _by_halving(columns, values, a, a_end, other_columns, other_values, b, b_end)
+        else:
+            out[p] = _side_by_side(columns, values, a, a_end, other_columns, other_values, b, b_end)
+
+
+@numba.njit(cache=True)
+def _by_halving(columns: Any, values: Any, a: Any, a_end: Any, others: Any, weights: Any, b: Any, b_end: Any) -> Any:
+    """A few columns, each looked for by halving what is left of many."""
+    total = 0.0
+    for place in range(a, a_end):
+        low, high = b, b_end
+        while low < high:
+            middle = (low + high) // 2
+            if others[middle] < columns[place]:
+                low = middle + 1
+            else:
+                high = middle
+        b = low
+        if b < b_end and others[b] == columns[place]:
+            total += values[place] * weights[b]
+    return total
+
+
+@numba.njit(cache=True)
+def _side_by_side(columns: Any, values: Any, a: Any, a_end: Any, others: Any, weights: Any, b: Any, b_end: Any) -> Any:
+    """As many columns here as there, looked through together; no branch depends on which is the lower."""
+    total = 0.0
+    while a < a_end and b < b_end:
+        here, there = columns[a], others[b]
+        if here == there:
+            total += values[a] * weights[b]
+        a += int(here <= there)
+        b += int(there <= here)
+    return total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -87,9 +88,38 @@ class Trees:
     def predict(self, values: Float32s) -> Float64s:
         """(rows,) the sum of the leaves that each row of values (rows, F) ends in."""
         scores = np.zeros(len(values))
-        _walk(values, self.nodes, self.leaves, self.feature, self.threshold, self.decision, self.left, self.right,
-              self.value, scores)  # fmt: skip
+        _walk(values, *self._paths, scores)
         return scores
+
+    @cached_property
+    def _paths(self) -> tuple[Any, ...]:
+        """The same as a walk needs it: leaves are nodes too, from which every way leads back to them.
+
+        What is missing counts as zero, or goes the node's default way; either is known beforehand.
+        """
+        tree, inner = np.repeat(np.arange(len(self.nodes) - 1), np.diff(self.nodes)), len(self.feature)
+        children = np.stack(
+            [
+                np.where(child >= 0, self.nodes[tree] + child, inner + self.leaves[tree] + ~child)
+                for child in (self.left, self.right)
+            ],
+            axis=1,
+        )
+        missing, default_left = (self.decision >> 2) & 3, self.decision & _DEFAULT_LEFT != 0
+        gap_left = np.where((missing == _ZERO) | (missing == _NAN), default_left, self.threshold >= 0)
+        leaves = np.arange(inner, inner + len(self.value))
+        none = np.zeros(len(leaves))
+        roots = np.where(np.diff(self.nodes) > 0, self.nodes[:-1], inner + self.leaves[:-1])  # a tree may be but a leaf
+        return (
+            roots.astype(np.int32),
+            _depths(self.nodes, children),
+            np.concatenate([self.feature, none]).astype(np.int32),
+            np.concatenate([children, np.stack([leaves, leaves], axis=1)]).astype(np.int32),
+            np.concatenate([self.threshold, none]),
+            np.concatenate([gap_left, none]).astype(np.bool_),
+            np.concatenate([missing == _ZERO, none]).astype(np.bool_),
+            np.concatenate([np.zeros(inner), self.value]),
+        )
 
 
 def _fields(part: str) -> Mapping[str, str]:
@@ -98,33 +128,42 @@ def _fields(part: str) -> Mapping[str, str]:
 
 
 @numba.njit(cache=True)
+def _depths(nodes: Any, children: Any) -> Any:
+    """(trees,) how many steps the longest way to a leaf has; children come after their parents."""
+    depths, steps = np.zeros(len(nodes) - 1, np.int64), np.zeros(len(children), np.int64)
+    for tree in range(len(nodes) - 1):
+        for node in range(nodes[tree], nodes[tree + 1]):
+            depths[tree] = max(depths[tree], steps[node] + 1)
+            for child in children[node]:
+                if child < len(children):
+                    steps[child] = steps[node] + 1
+    return depths
+
+
+@numba.njit(cache=True)
 def _walk(
     values: Any,
-    nodes: Any,
-    leaves: Any,
+    roots: Any,
+    depths: Any,
     feature: Any,
+    children: Any,
     threshold: Any,
-    decision: Any,
-    left: Any,
-    right: Any,
+    gap_left: Any,
+    zero_is_gap: Any,
     value: Any,
     scores: Any,
 ) -> None:
-    for row in range(len(values)):
-        for tree in range(len(nodes) - 1):
-            first, node = nodes[tree], 0
-            if nodes[tree + 1] == first:  # nothing but a leaf
-                node = -1
-            while node >= 0:
-                at = first + node
-                number = float(values[row, feature[at]])
-                missing = (decision[at] >> 2) & 3
-                if np.isnan(number) and missing != _NAN:
-                    number = 0.0
-                absent = missing == _NAN and np.isnan(number)
-                if absent or (missing == _ZERO and -_TINY <= number <= _TINY):
-                    goes_left = decision[at] & _DEFAULT_LEFT != 0
-                else:
-                    goes_left = number <= threshold[at]
-                node = left[at] if goes_left else right[at]
-            scores[row] += value[leaves[tree] + ~node]
+    """Tree after tree, all rows a step at a time: no branch depends on a number, so a processor goes on with the next
+    row while it waits for this one's."""
+    at = np.empty(len(values), np.int32)
+    for tree in range(len(roots)):
+        at[:] = roots[tree]
+        for _ in range(depths[tree]):
+            for row in range(len(values)):
+                node = at[row]
+                number = float(values[row, feature[node]])
+                gap = np.isnan(number) | (zero_is_gap[node] & (-_TINY <= number) & (number <= _TINY))
+                goes_right = (not gap) & (not number <= threshold[node]) | gap & (not gap_left[node])
+                at[row] = children[node, int(goes_right)]
+        for row in range(len(values)):
+            scores[row] += value[at[row]]
