@@ -162,7 +162,7 @@ def _walk(
             for row in range(len(values)):
                 node = at[row]
                 number = float(values[row, feature[node]])
-                gap = np.isnan(number) | (zero_is_gap[node] & (-_TINY <= number) & (number <= _TINY))
+                gap = np.isnan(number) | (zero_is_gap[node] & (number >= -_TINY) & (number <= _TINY))
                 goes_right = (not gap) & (not number <= threshold[node]) | gap & (not gap_left[node])
                 at[row] = children[node, int(goes_right)]
         for row in range(len(values)):
