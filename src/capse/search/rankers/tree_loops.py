@@ -88,7 +88,8 @@ class Trees:
     def predict(self, values: Float32s) -> Float64s:
         """(rows,) the sum of the leaves that each row of values (rows, F) ends in."""
         scores = np.zeros(len(values))
-        _walk(values, *self._paths, scores)
+        arrays = (values, *self._paths, scores)
+        _walk(*arrays)
         return scores
 
     @cached_property
