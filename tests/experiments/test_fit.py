@@ -203,6 +203,23 @@ def test_whoever_listens_hears_everything(small, tmp_path):
     assert heard == ["embeddings start at random", *steps, 1, *((2, *step[1:]) for step in steps), 2]
 
 
+@pytest.mark.parametrize(("model", "says"), [("capse", True), ("convkb", True), ("transe", False)])
+def test_what_learns_little_from_random_vectors_says_so(small, tmp_path, model, says):
+    heard = []
+
+    class Ear(Listener):
+        def message(self, text):
+            heard.append(text)
+
+    fit(
+        small,
+        Recipe.resolve(model=model, overrides=[*QUICK, "training.epochs=1"]),
+        out=tmp_path / "run",
+        listener=Ear(),
+    )
+    assert any("begins with random vectors here and learns little from them" in text for text in heard) == says
+
+
 def test_nothing_is_overwritten(small, tmp_path):
     options = [*QUICK, "training.epochs=1"]
     fit(small, Recipe.resolve(model="transe", overrides=options), out=tmp_path / "run")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from capse import CapsE, TransE
+from capse import CapsE, ComplexCapsE, TransE
 from capse.errors import CapseError
 from capse.models import build_model
 from capse.models.base import distinct_rows
@@ -21,6 +21,7 @@ from capse.models.base import distinct_rows
         (lambda: TransE(norm=3), r"model\.norm"),  # type: ignore[arg-type] # that is the mistake
         (lambda: CapsE(variant="papr"), r"model\.variant"),  # type: ignore[arg-type]
         (lambda: CapsE(filters=0), r"model\.filters is 0: choose 1 filter or more"),
+        (lambda: ComplexCapsE(dropout=1.0), r"model\.dropout is 1\.0: choose a share from 0 up to, but not, 1"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_where_they_are_written(make: Any, says: str) -> None:

@@ -108,6 +108,28 @@ FORMULAS = {
 }  # fmt: skip
 
 
+def test_squash_keeps_a_share_of_each_product_and_distances_count_as_they_are():
+    model, settings = a_model("complex-capse", distance_dims=2, distance_weight=0.3, threshold=1.5)
+    for triple in TRIPLES:
+        h, r, t = vectors(model, triple)
+        products = FORMULAS["complex"]({}, h[:12], r[:12], t[:12])
+        p = products.sum()
+        kept = p**2 / (settings.threshold**2 + p**2)
+        expected = [*(kept * products), *(-0.3 * np.abs(h[12:] + r[12:] - t[12:]))]
+        values, of, score = contributions(model, triple)
+        np.testing.assert_allclose(values, expected, rtol=1e-9)
+        assert (of, values.sum()) == ("the score", pytest.approx(score, rel=1e-9))
+    several = [
+        model.entities[:4].view(2, 2, -1),
+        model.relations[:1].expand(2, 2, -1),
+        model.entities[1:].view(2, 2, -1),
+    ]
+    found = model.scorer.contributions(*several).values
+    for one in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        alone = model.scorer.contributions(*(vector[one] for vector in several)).values
+        torch.testing.assert_close(found[one], alone)
+
+
 @pytest.mark.parametrize("name", FORMULAS)
 def test_summands_follow_the_papers_equation(name):
     model, _ = a_model(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,23 @@ def test_candidates_replace_one_side_and_are_not_looked_up(make_objective):
         chosen = of_heads if replaced is heads else ~of_heads
         assert (kept[chosen] == true[chosen]).all()
         assert all(row.unique().tolist() == list(range(ENTITIES)) for row in replaced[chosen])
+
+
+def test_as_many_triples_are_scored_as_it_says(make_objective, monkeypatch):
+    """The generator scores the candidates, the discriminator the true triple and those that are drawn."""
+    objective = make_objective(candidates=7, negatives=replace(PUBLISHED, count=3))
+    scored = 0
+    for model in objective.models:
+        whole = model.score_triples
+
+        def counting(heads, relations, tails, whole=whole):
+            nonlocal scored
+            scored += heads[0].numel()
+            return whole(heads, relations, tails)
+
+        monkeypatch.setattr(model, "score_triples", counting)
+    objective.losses(objective.rows(objective.examples, seeded()))
+    assert objective.triples_each == scored == 7 + 1 + 3
 
 
 def test_candidates_are_false_on_request(make_objective, triples):

@@ -216,3 +216,11 @@ def test_known_among_candidates_is_known_one_by_one(graph, seed):
     by_pair = asked.known(one[:, None], relation[:, None], drawn), asked.known(drawn, relation[:, None], one[:, None])
     assert torch.equal(asked.known_tails(one, relation, drawn), by_pair[0])
     assert torch.equal(asked.known_heads(relation, one, drawn), by_pair[1])
+
+
+def test_an_answer_beyond_the_only_candidate_is_not_taken_for_it():
+    asked = corruptor(np.array([[0, 0, 1], [0, 0, 3], [2, 0, 0]]), 4, 1)
+    zero, relation = torch.tensor([0]), torch.tensor([0])
+    assert asked.known_tails(zero, relation, torch.tensor([1])).tolist() == [[True]]
+    assert asked.known_tails(zero, relation, torch.tensor([2])).tolist() == [[False]]
+    assert asked.known_heads(relation, zero, torch.tensor([1])).tolist() == [[False]]

@@ -76,6 +76,16 @@ def test_corruption(make_model, triples, monkeypatch, sampler, reciprocal):
     assert found == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("reciprocal", [False, True])
+def test_the_rows_of_a_batch_have_its_loss(make_model, triples, reciprocal):
+    """What is drawn ahead for a recorded step costs what the objective says of the batch."""
+    objective = build(make_model(reciprocal=reciprocal), triples, Loss(name="softplus"), sampler="uniform", count=5)
+    batch = objective.examples[:7]
+    rows = objective.rows(batch, torch.Generator().manual_seed(0))
+    assert rows.shape == (7, 2 * objective.triples_each + 1)
+    assert float(objective.losses(rows)[0].detach()) == pytest.approx(value(objective, batch), rel=1e-6)
+
+
 @pytest.mark.parametrize("sampler", ["uniform", "bernoulli"])
 def test_reciprocal_models_see_inverse_triples_and_replace_tails_only(make_model, triples, monkeypatch, sampler):
     model = make_model(reciprocal=True)
