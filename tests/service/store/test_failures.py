@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import event, exc, text
 
 from capse.errors import SettingsError, StoreError
+from capse.search.users.profiles import REMEMBERED
 from capse.service.store import Event, Store
 from capse.service.store import engine as engines
 from capse.service.store.writing import Writer
@@ -95,11 +96,13 @@ class TestFull:
 
                 def fill():
                     for number in range(1000):
-                        store.add([make(f"e{number}", query="q" * 1000)])
-                        acknowledged.append(f"e{number}")
+                        query = f"{number}" + "q" * 1000
+                        store.add([make(f"e{number}", query=query)])
+                        acknowledged.append(query)
 
                 fails("full", fill)
-                assert seen(store.state("ada")) == acknowledged
+                assert 0 < len(acknowledged) == len(store.events("ada"))
+                assert seen(store.state("ada")) == acknowledged[-REMEMBERED:]
                 (folder / "filler").unlink()
                 more = [make(f"e{len(acknowledged) + n}", query="q" * 1000) for n in range(20)]
                 assert store.add(more) == ["accepted"] * 20

@@ -39,8 +39,11 @@ def test_postgresql_finds_and_the_service_ranks(engine, postgres, serve, search_
         connection.commit()
     client = serve(search_run, database=url)
     asked = {"user": "ada", "session": "s", "query": "jaguars", "documents": found}
-    before = [one["document"] for one in client.post("/v1/rerank", asked).json()["documents"]]
-    assert before == [one["id"] for one in found]
+    reranked = client.post("/v1/rerank", asked).json()["documents"]
+    places = [one["id"] for one in found]
+    assert [places.index(one["document"]) + 1 for one in reranked] == [one["position"] for one in reranked]
+    before = [one["document"] for one in reranked]
+    assert before != places, "a new user gets the model without a user"
     click = {"id": "c", "kind": "click", "user": "ada", "session": "s", "time": 1_700_000_000, "document": before[-1]}
     assert client.post("/v1/events", click).json() == {"outcomes": ["accepted"]}
     after = client.post("/v1/rerank", asked).json()["documents"]
