@@ -96,7 +96,7 @@ class TestFull:
 
                 def fill():
                     for number in range(1000):
-                        query = f"{number}" + "q" * 1000
+                        query = f"{number}".ljust(1000, "q")
                         store.add([make(f"e{number}", query=query)])
                         acknowledged.append(query)
 

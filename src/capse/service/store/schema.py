@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ColumnElement
 
-VERSION = "0007"  # of the newest migration
+VERSION = "0008"  # of the newest migration
 
 # SQLite counts rows by itself only where the key is an INTEGER.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
