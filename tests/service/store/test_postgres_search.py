@@ -49,4 +49,4 @@ def test_postgresql_finds_and_the_service_ranks(engine, postgres, serve, search_
     after = client.post("/v1/rerank", asked).json()["documents"]
     assert {one["document"] for one in after} == set(before)
     assert all(one["score"] is not None for one in after)
-    assert client.request("DELETE", "/v1/users/ada").json() == {"events": 1, "keys": 0}
+    assert client.request("DELETE", "/v1/users/ada").json() == {"events": 1, "keys": 0, "runs": True}
