@@ -66,6 +66,10 @@ def said_by(*arguments: object) -> tuple[int, str]:
 def do_all(folder: Path, group: Group) -> None:
     for model in MODELS:
         assert said_by(*training_of(model, folder / model))[0] == 0
+    assert said_by(*training_of("complex", folder / "rows", **{"training.parallel": "rows"}))[0] == 0
+    fit("countries", str(folder / "rows" / "recipe.yaml"), out=folder / "shared-by-two", listener=Stop(2, 1))
+    shared = fit("countries", out=folder / "shared-by-one", resume=True)
+    assert len(shared.predict(head=shared.graph.entities.labels[0], relation="borders")) == 10, "of all entities"
     for exact in ([], ["--exact"]):
         status, output = said_by("evaluate", folder / "complex", "--json", "--among", "sampled:20", *exact)
         if group.leads:

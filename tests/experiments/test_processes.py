@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from capse.experiments.fit import fit
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.runs.folder import RunFolder
 from tests.experiments.in_processes import MODELS, Stop, said_by, training_of
 from tests.together import ends_of, start_together
@@ -22,6 +24,8 @@ def alone(tmp_path_factory, one_thread) -> Path:
         assert said_by(*training_of(model, folder / model))[0] == 0
     shutil.copy(folder / "complex" / "recipe.yaml", folder / "recipe.yaml")
     fit("countries", str(folder / "recipe.yaml"), out=folder / "stopped-by-one", listener=Stop(1, 1))
+    assert said_by(*training_of("complex", folder / "rows", **{"training.parallel": "rows"}))[0] == 0
+    fit("countries", str(folder / "rows" / "recipe.yaml"), out=folder / "shared-by-one", listener=Stop(1, 1))
     return folder
 
 
@@ -29,7 +33,8 @@ def alone(tmp_path_factory, one_thread) -> Path:
 def together(tmp_path_factory, alone: Path) -> Path:
     """What two processes make, and how they go on."""
     folder = tmp_path_factory.mktemp("together")
-    shutil.copytree(alone / "stopped-by-one", folder / "stopped-by-one")
+    for name in ("stopped-by-one", "shared-by-one"):
+        shutil.copytree(alone / name, folder / name)
     shutil.copy(alone / "recipe.yaml", folder)
     ends = ends_of(start_together(2, "-m", "tests.experiments.in_processes", folder))
     assert [status for status, *_ in ends] == [0, 0], ends
@@ -41,10 +46,10 @@ def together(tmp_path_factory, alone: Path) -> Path:
     return folder
 
 
-def state(run: Path) -> tuple[bytes, list[dict]]:
+def state(run: Path) -> tuple[dict[str, bytes], list[dict]]:
     clock = ("seconds", "examples_per_second")
     records = [{k: v for k, v in line.items() if k not in clock} for line in RunFolder(run).read_metrics()]
-    return RunFolder(run).model.read_bytes(), records
+    return {name: x.numpy().tobytes() for name, x in load_file(RunFolder(run).model).items()}, records
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -64,6 +69,20 @@ def test_one_goes_on_with_what_two_began(alone: Path, together: Path, tmp_path: 
     assert len(RunFolder(run).read_metrics()) == 1
     fit("countries", out=run, resume=True)
     assert state(run) == state(alone / "complex")
+
+
+def test_two_that_share_the_table_end_as_one_does(alone: Path, together: Path, tmp_path: Path) -> None:
+    one, two = state(alone / "rows"), state(together / "rows")
+    assert two == one
+    assert one[0] == state(alone / "complex")[0]
+    LinkPredictor.load(together / "rows")  # which checks all that a file says of itself
+    run = shutil.copytree(together / "shared-by-two", tmp_path / "run")
+    pieces = [path.name for path in (run / "checkpoints").glob("last-*")]
+    assert len(pieces) == 2
+    fit("countries", out=run, resume=True)
+    assert state(run) == one
+    assert not list((run / "checkpoints").glob("last-*")), "what is not of the last checkpoint is deleted"
+    assert state(together / "shared-by-one") == one
 
 
 @pytest.mark.parametrize("exact", [[], ["--exact"]])

@@ -72,13 +72,13 @@ def rank_answers(
             break
         counts[members] = np.column_stack([found.greater, found.equal, found.candidates])
         advance(len(members))
-    _raise_any(error, group)
+    raise_any(error, group)
     if group.size > 1:
         advance(int((counts[:, 2] == 0).sum()))
     return Ranks(*group.total(torch.from_numpy(counts)).numpy().T.copy())
 
 
-def _raise_any(error: NonFiniteScoreError | None, group: Group) -> None:
+def raise_any(error: NonFiniteScoreError | None, group: Group) -> None:
     """The same error in every process, if there is one in any."""
     own = torch.tensor([[error.score, error.row, error.candidate]] if error else [], dtype=torch.float64)
     found = torch.cat(group.gather(own.view(-1, 3))).tolist()

@@ -61,6 +61,7 @@ def division_of(recipe: Recipe, numbers: int, group: Group) -> Division | None:
     """How such a recipe is trained on a table of so many numbers; None where each step moves all rows."""
     if recipe.optimizer.rows != "touched":
         return None
+    parts = recipe.training.parts
     size = 4 * numbers * (1 + _KEPT[recipe.optimizer.name])
     sharded = recipe.training.parallel == "rows" or (recipe.training.parallel == "auto" and size > LARGE_TABLE)
-    return Division(max(1, recipe.training.parts), group, sharded=sharded and group.size > 1)
+    return Division(max(1, parts), group, sharded=bool(parts) and sharded)

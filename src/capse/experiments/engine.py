@@ -25,7 +25,7 @@ from capse.runs.folder import RunFolder, is_begun
 from capse.runs.lock import only_trainer
 from capse.runs.manifest import write_manifest
 from capse.runs.records import provenance
-from capse.training.checkpoints import Checkpoints
+from capse.training.checkpoints import Checkpoints, RowsHere
 from capse.training.learner import Learner
 from capse.training.loop import StepReport as StepReport
 from capse.training.loop import StopTraining as StopTraining
@@ -90,13 +90,15 @@ class RunEngine:
         finish: Callable[[RunFolder], None],
         started: str = "",
         results: Mapping[str, Any] | None = None,
+        rows: RowsHere | None = None,
     ) -> None:
         """Train to the end and leave a finished run.
 
-        ``begin`` writes what a resumed run needs beside its recipe, ``finish`` the trained model; ``started`` is a
-        line about how, ``results`` go into the record. What is wrong with the input has been said by now: until here
-        nothing was written.
+        ``begin`` writes what a resumed run needs beside its recipe; ``finish``, called in every process, the trained
+        model. ``started`` is a line about how, ``results`` go into the record; of ``rows`` of its state a process has
+        some. What is wrong with the input has been said by now: until here nothing was written.
         """
+        self.checkpoints.rows = rows if self.group.size > 1 else None
         self.group.wait()  # nobody has anything against it
         if not self.begun:
             self._begin(begin)
@@ -163,8 +165,7 @@ class RunEngine:
                 for _ in epochs:
                     pass
         trainer.restore_best()
-        if leads:
-            finish(folder)
+        finish(folder)
         if leads and not was_finished:  # else the record says when and where it was trained, and that stays true
             write_json(folder.results, {**self._results(trainer), **results, **provenance()})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,22 @@ from capse.experiments.recipe import Recipe, Start
 from capse.experiments.start import start_embeddings
 from capse.experiments.validation import ChosenMetric, validation_triples
 from capse.graph.dataset import Graph, as_graph
+from capse.graph.link_prediction.divided_model import DividedModel
 from capse.graph.link_prediction.predictor import LinkPredictor, load_run_graph, save_run_graph
 from capse.graph.link_prediction.ranking import rank_split
 from capse.graph.statistics import remembered
-from capse.models import ModelSettings, TripleModel, build_model
+from capse.models import ModelSettings, TripleModel, build_model, entity_width
 from capse.models.rules import Rules
 from capse.processes.group import Group, joined
 from capse.processes.job import size_of_job
+from capse.processes.shares import Shares
 from capse.runs.folder import RunFolder
 from capse.runs.memory import check_memory
+from capse.runs.tensors import load_tensors
 from capse.training.adversarial_learner import AdversarialLearner
 from capse.training.adversary import Adversary, build_adversarial
-from capse.training.by_rows.learner import RowLearner
+from capse.training.by_rows.learner import Division, RowLearner
+from capse.training.checkpoints import RowsHere
 from capse.training.learner import GradientLearner, Learner
 from capse.training.losses import Loss
 from capse.training.negatives import Negatives
@@ -115,7 +120,15 @@ def _fit(
     if run.begun:
         run.check_data(identity(load_run_graph(run.folder)))
     _check_step(recipe, graph)
-    network = build_model(recipe.model, len(graph.entities), len(graph.relations), recipe.training.seed)
+    division = division_of(recipe, len(graph.entities) * entity_width(recipe.model), group)
+    shares = division.shares(len(graph.entities)) if division else None
+    network = build_model(
+        recipe.model,
+        len(graph.entities),
+        len(graph.relations),
+        recipe.training.seed,
+        on_disk=shares is not None and group.size > 1,
+    )
     for split in ("valid", "test"):
         if warning := remembered(graph, split):
             run.listener.message(f"warning: {warning}")
@@ -126,20 +139,35 @@ def _fit(
         started = start_embeddings(network, graph, recipe.start, recipe.model.dim)
         network.adapt()
     network.count_self_loops(graph.train)
+    if shares is not None:
+        network.keep_rows(shares.own)
     network.to(run.device)
-    learner = _learner(network, graph, recipe, group)
-    validator = _Validator(network, graph, recipe, group)
-    _ask_once(network)
+    learner = _learner(network, graph, recipe, division)
+    validator = _Validator(network, graph, recipe, group, shares)
+    if shares is None:
+        _ask_once(network)
     predictor = LinkPredictor(network, graph, run.folder)
     run.train(
         learner,
         validator if len(graph.valid) else None,
         begin=lambda folder: save_run_graph(folder, graph),
-        finish=predictor.save_weights,
+        finish=partial(_finish, predictor, group, shares),
         started=started,
+        rows=RowsHere(learner.row_names, shares.own) if shares and isinstance(learner, RowLearner) else None,
     )
     network.eval()
     return predictor
+
+
+def _finish(predictor: LinkPredictor, group: Group, shares: Shares | None, folder: RunFolder) -> None:
+    """Write the trained model. Where processes shared its table, each then reads all of it from there, mapped."""
+    if shares is None or group.size == 1:
+        if group.leads:
+            predictor.save_weights(folder)
+        return
+    DividedModel(predictor.model, shares).save(folder)
+    group.wait()
+    predictor.model.map_entities(load_tensors(folder.model, "train the model again")[0]["entities"])
 
 
 def _with_default_negatives(recipe: Recipe, graph: Graph, listener: Listener, source: str | Path | None) -> Recipe:
@@ -160,14 +188,13 @@ def _check_step(recipe: Recipe, graph: Graph) -> None:
         check_memory(f"a step with {recipe.negatives.count:,} negatives of each triple", 8 * ids, remedy)
 
 
-def _learner(network: TripleModel, graph: Graph, recipe: Recipe, group: Group) -> Learner:
+def _learner(network: TripleModel, graph: Graph, recipe: Recipe, division: Division | None) -> Learner:
     """What trains the network: alone, or against a second model that chooses its negatives."""
     objective: Objective
     generator = build_generator(recipe, graph, network)
     if generator is None:
         weights = graph.weights.get("train")
         objective = build_objective(network, graph.train, recipe.loss, recipe.negatives, recipe.regularizer, weights)
-        division = division_of(recipe, network.entities.numel(), group)
         if division is not None:
             return RowLearner(objective, recipe.training, recipe.optimizer, division)
         return GradientLearner(objective, recipe.training, recipe.optimizer)
@@ -197,8 +224,11 @@ class _Validator:
     The filter is made of training and validation triples only: a choice must not know the test set.
     """
 
-    def __init__(self, model: TripleModel, graph: Graph, recipe: Recipe, group: Group) -> None:
+    def __init__(
+        self, model: TripleModel, graph: Graph, recipe: Recipe, group: Group, shares: Shares | None = None
+    ) -> None:
         self.group = group
+        self.divided = DividedModel(model, shares) if shares else None
         self.metric = ChosenMetric.named(recipe.validation.metric)
         self.model = model
         known = np.concatenate([graph.train, graph.valid])
@@ -206,4 +236,6 @@ class _Validator:
         self.triples = validation_triples(graph, recipe.validation, recipe.training.seed)
 
     def __call__(self) -> tuple[float, dict[str, Any]]:
+        if self.divided is not None:
+            return self.metric.judge(*self.divided.rank(self.triples, self.known))
         return self.metric.judge(*rank_split(self.model, self.triples, self.known, group=self.group))

@@ -16,6 +16,7 @@ from capse.registry import Registry
 from capse.runs.formats import as_named_today
 from capse.runs.memory import check_memory, is_out_of_memory
 from capse.runs.settings import fill
+from capse.runs.tensors import table_on_disk
 
 MODELS: Registry[type[Scorer]] = Registry(
     "model",
@@ -70,8 +71,13 @@ def model_settings(section: Mapping[str, Any]) -> ModelSettings:
     return fill(kind_of(str(values.pop("name"))).Settings, values, "model")
 
 
-def build_model(settings: ModelSettings, entities: int, relations: int, seed: int = 0) -> TripleModel:
+def build_model(
+    settings: ModelSettings, entities: int, relations: int, seed: int = 0, *, on_disk: bool = False
+) -> TripleModel:
     """A fresh model on the CPU; the same seed gives the same weights on every machine.
+
+    Its numbers are drawn in one go, so every process draws all of them, also where it keeps a share: then the entity
+    table lies ``on_disk``.
 
     >>> from capse import TransE
     >>> model = build_model(TransE(dim=4), entities=10, relations=2)
@@ -84,13 +90,30 @@ def build_model(settings: ModelSettings, entities: int, relations: int, seed: in
         return BASELINES[name](settings, entities, relations)
     scorer = MODELS[name]
     numbers = _numbers_of(scorer, settings, entities, relations)
+    if on_disk:
+        numbers -= entities * settings.dim  # at least
     check_memory(f"a model of {numbers:,} numbers", 4 * numbers, "lower model.dim, or what else makes it so large")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        options = {"reciprocal": settings.reciprocal, "self_loops": settings.self_loops}
-        model = TripleModel(scorer(settings), entities, relations, **options)
+        model = TripleModel(
+            scorer(settings),
+            entities,
+            relations,
+            reciprocal=settings.reciprocal,
+            self_loops=settings.self_loops,
+            allocate=table_on_disk if on_disk else torch.empty,
+        )
     model.settings = settings
     return model
+
+
+def entity_width(settings: ModelSettings) -> int:
+    """How many numbers an entity has in such a model."""
+    try:
+        with torch.device("meta"):
+            return MODELS[name_of(settings)](settings).entity_width
+    except RuntimeError:  # a scorer that reads its own numbers while it is made
+        return settings.dim
 
 
 def _numbers_of(scorer: type[Scorer], settings: ModelSettings, entities: int, relations: int) -> int:
@@ -119,6 +142,7 @@ __all__ = [
     "Scorer",
     "TripleModel",
     "build_model",
+    "entity_width",
     "kind_of",
     "model_settings",
     "name_of",

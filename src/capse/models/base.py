@@ -156,9 +156,18 @@ class TripleModel(Model):
     settings: ModelSettings | None = None  # those that `build_model` built it from
 
     def __init__(
-        self, scorer: Scorer, entities: int, relations: int, *, reciprocal: bool = False, self_loops: bool = False
+        self,
+        scorer: Scorer,
+        entities: int,
+        relations: int,
+        *,
+        reciprocal: bool = False,
+        self_loops: bool = False,
+        allocate: Callable[[int, int], Tensor] = torch.empty,
     ) -> None:
+        """``allocate`` makes the entity table, of so many rows and columns."""
         super().__init__()
+        self._others = 0  # rows of the entity table that other processes have
         self.scorer = scorer
         self.relation_count = relations
         self.reciprocal = reciprocal
@@ -166,7 +175,7 @@ class TripleModel(Model):
         self.loops: Tensor | None  # (R,) or (2R,) what a relation's (h, r, h) gets, see `count_self_loops`
         self.register_buffer("loops", torch.zeros(rows) if self_loops else None)
         self._distinct: dict[str, tuple[tuple[int, int], tuple[Tensor, Tensor] | None]] = {}
-        self.entities = nn.Parameter(torch.empty(entities, scorer.entity_width))
+        self.entities = nn.Parameter(allocate(entities, scorer.entity_width))
         self.relations = nn.Parameter(torch.empty(rows, scorer.relation_width))
         with torch.no_grad():
             scorer.initialise(self.entities, self.relations)
@@ -175,6 +184,11 @@ class TripleModel(Model):
     @property
     def tables(self) -> list[nn.Parameter]:
         return [self.entities, self.relations]
+
+    @property
+    def entity_count(self) -> int:
+        """How many entities there are, wherever their rows may be."""
+        return len(self.entities) + self._others
 
     @property
     def quick_relations(self) -> bool:
@@ -208,6 +222,16 @@ class TripleModel(Model):
         if self.loops is None:
             return scores
         return scores + torch.where(heads == tails, self.loops[relation_ids], 0.0)
+
+    def keep_rows(self, own: range) -> None:
+        """Keep these rows of the entity table alone: other processes have the others."""
+        self._others = len(self.entities) - len(own)
+        self.entities = nn.Parameter(self.entities.detach()[own.start : own.stop].clone())
+
+    def map_entities(self, table: Tensor) -> None:
+        """Take a whole entity table again, which may be mapped from a file."""
+        self._others = 0
+        self.to("cpu").entities = nn.Parameter(table)
 
     def over(self, entities: Tensor, relations: Tensor) -> TripleModel:
         """The same model over other tables, whose rows ids then are the places in."""

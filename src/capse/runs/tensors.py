@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import tempfile
 import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,9 @@ from capse.errors import RunError
 from capse.runs.atomic import atomic_path
 
 FORMAT = 1  # raised when the meaning of what is stored changes
+_NAMES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
+
+Pieces = Iterable[Tensor]  # of a table's rows, in their order
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
@@ -25,6 +31,44 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any
     content = save(tensors, {"capse": json.dumps(stored, sort_keys=True)})
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)
+
+
+def table_on_disk(rows: int, width: int) -> Tensor:
+    """A table of float32 in a temporary file, which ends with it: what is not in use can leave the memory."""
+    with tempfile.NamedTemporaryFile(prefix="capse-") as file:
+        return torch.from_file(file.name, shared=True, size=rows * width, dtype=torch.float32).view(rows, width)
+
+
+def save_with_table(path: Path, tensors: Mapping[str, Tensor], name: str, shape: Sequence[int], pieces: Pieces) -> None:
+    """What `save_tensors` writes of some tensors and a table of float32 of this shape, whose rows come in pieces.
+
+    One piece is in memory at a time.
+    """
+    parts: dict[str, tuple[torch.dtype, Sequence[int], Pieces]] = {name: (torch.float32, shape, pieces)}
+    parts |= {key: (x.dtype, x.shape, [x]) for key, x in tensors.items()}
+    described: dict[str, dict[str, Any]] = {}
+    end = 0
+    for key in sorted(parts, key=lambda key: (-parts[key][0].itemsize, key)):  # so that all lie at their multiples
+        dtype, size = parts[key][0], parts[key][0].itemsize * math.prod(parts[key][1])
+        described[key] = {"dtype": _NAMES[dtype], "shape": list(parts[key][1]), "data_offsets": [end, end + size]}
+        end += size
+
+    def header(checksum: int) -> bytes:
+        stored = json.dumps({"format": FORMAT, "checksum": checksum}, sort_keys=True)
+        return json.dumps({"__metadata__": {"capse": stored}, **described}).encode()
+
+    room = -(-len(header(2**32 - 1)) // 8) * 8  # the longest that it can become
+    checksum = zlib.crc32(b"{}")
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        for key, (dtype, of_shape, found) in sorted(parts.items()):
+            checksum = zlib.crc32(_line_of(key, dtype, of_shape), checksum)
+            file.seek(8 + room + described[key]["data_offsets"][0])
+            for piece in found:
+                data = piece.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data
+                checksum = zlib.crc32(data, checksum) if len(data) else checksum
+                file.write(data)
+        file.seek(0)
+        file.write(room.to_bytes(8, "little") + header(checksum).ljust(room))
 
 
 def load_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -59,10 +103,14 @@ def _checksum(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> int:
     """CRC-32 of all that is stored: safetensors notices a file that was cut, not one with a flipped bit."""
     checksum = zlib.crc32(json.dumps(metadata, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
-        checksum = zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode(), checksum)
+        checksum = zlib.crc32(_line_of(name, tensor.dtype, tensor.shape), checksum)
         if tensor.numel():
             checksum = zlib.crc32(tensor.flatten().view(torch.uint8).numpy().data, checksum)
     return checksum
+
+
+def _line_of(name: str, dtype: torch.dtype, shape: Sequence[int]) -> bytes:
+    return f"{name} {dtype} {list(shape)}".encode()
 
 
 def _first_line(error: Exception) -> str:

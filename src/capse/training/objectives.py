@@ -76,7 +76,7 @@ def build_objective(
         weights = None if weights is None else np.tile(weights, 2)
     objective = _unweighted(model, triples, relations, loss, negatives, regularizer)
     if weights is not None:
-        objective.weights = TripleWeights(triples, weights, len(model.entities), relations, model.device)
+        objective.weights = TripleWeights(triples, weights, model.entity_count, relations, model.device)
     return objective
 
 
@@ -88,7 +88,7 @@ def _unweighted(
     negatives: Negatives,
     regularizer: Regularizer,
 ) -> TripleObjective:
-    index = TripleIndex(triples, len(model.entities), relations)
+    index = TripleIndex(triples, model.entity_count, relations)
     if negatives.sampler == "all":
         function = build_loss(loss)
         if isinstance(function, AnswersLoss):

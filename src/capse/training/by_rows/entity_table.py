@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from capse.processes.blocks import Blocks
 from capse.processes.group import Group
+from capse.processes.shares import Shares
 from capse.processes.sums import Node, Rows, add_rows, add_up, nodes_of
 from capse.training.by_rows.row_optimizers import RowOptimizer
 
@@ -23,16 +23,13 @@ class EntityTable:
 
     def __init__(self, values: Tensor, optimizer: RowOptimizer, blocks: Blocks, group: Group, *, sharded: bool) -> None:
         self.values, self.optimizer, self.blocks, self.group = values, optimizer, blocks, group
+        self.shares = Shares(blocks, group)
         self.sharded = sharded and group.size > 1
-        self.own = blocks.rows(group.rank, group.size) if self.sharded else range(blocks.size)
-        self.bounds = torch.tensor(blocks.bounds(group.size), device=values.device)
+        self.own = self.shares.own if self.sharded else range(blocks.size)
 
     def rows(self, ids: Tensor) -> Tensor:
         """The vectors (m, k) of entities (m,), ascending."""
-        if not self.sharded:
-            return self.values[ids]
-        asked = self.group.exchange(self._by_owner(ids, ids))
-        return torch.cat(self.group.exchange([self.values[part - self.own.start] for part in asked]))
+        return self.shares.rows(self.values, ids) if self.sharded else self.values[ids]
 
     def block(self, number: int) -> Tensor:
         """The vectors of a block of this process."""
@@ -43,7 +40,7 @@ class EntityTable:
         """The places and the new values of the rows that gradients, given by nodes of the sum of parts, are of."""
         total = add_up(self._shared(found), (0, self.blocks.count), add_rows)
         if total is None:
-            total = Rows(self.bounds[:0], self.values[:0])
+            total = Rows(self._no_ids(), self.values[:0])
         places = total.ids - self.own.start
         return places, self.optimizer.descend(self.values, places, total.values, rate, step)
 
@@ -57,12 +54,14 @@ class EntityTable:
         # One message: which node, which row, and the gradient beside it.
         parts = [(first, count, rows) for (first, count), rows in found.items() if rows is not None]
         keys = [torch.stack([rows.ids, rows.ids * 0 + first, rows.ids * 0 + count], 1) for first, count, rows in parts]
-        empty = self.bounds.new_empty(0, 3)
+        empty = self._no_ids().view(0, 3)
         key, values = torch.cat([empty, *keys]), torch.cat([self.values[:0], *(rows.values for *_, rows in parts)])
         if self.sharded:
             order = key[:, 0].argsort(stable=True)
             key, values = key[order], values[order]
-            keys_of, values_of = (self.group.exchange(self._by_owner(key[:, 0].contiguous(), x)) for x in (key, values))
+            keys_of, values_of = (
+                self.group.exchange(self.shares.by_owner(key[:, 0].contiguous(), x)) for x in (key, values)
+            )
         else:
             keys_of, values_of = self.group.gather(key), self.group.gather(values)
         return self._by_node(keys_of, values_of)
@@ -76,7 +75,5 @@ class EntityTable:
                 nodes[node] = Rows(key[chosen, 0], value[chosen]) if chosen.any() else None
         return nodes
 
-    def _by_owner(self, ids: Tensor, x: Tensor) -> list[Tensor]:
-        """``x`` (m, ...) by the owners of entities (m,), ascending."""
-        places = torch.searchsorted(ids, self.bounds).tolist()
-        return [x[first:last] for first, last in pairwise(places)]
+    def _no_ids(self) -> Tensor:
+        return torch.empty(0, dtype=torch.long, device=self.values.device)

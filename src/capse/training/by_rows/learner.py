@@ -18,6 +18,7 @@ from capse.errors import SettingsError
 from capse.models import TripleModel
 from capse.processes.blocks import Blocks
 from capse.processes.group import Group
+from capse.processes.shares import Shares
 from capse.processes.sums import Node, add_up, nodes_of
 from capse.training.batches import Epoch
 from capse.training.by_rows.all_entities import AgainstAll
@@ -39,11 +40,16 @@ _NEEDS = (
 
 @dataclass(frozen=True)
 class Division:
-    """Into how many parts a batch is divided, among whom, and whether the entity table is divided too."""
+    """Into how many parts a batch is divided, among whom, and whether the entity table is divided too: into as many
+    blocks."""
 
     parts: int = 1
     group: Group = field(default_factory=Group)
     sharded: bool = False
+
+    def shares(self, entities: int) -> Shares | None:
+        """Who has which of so many rows of the entity table; None where everybody has all."""
+        return Shares(Blocks(entities, self.parts), self.group) if self.sharded else None
 
 
 class RowLearner:
@@ -56,17 +62,14 @@ class RowLearner:
         optimizer: Optimizer,
         division: Division | None = None,
     ) -> None:
-        """Where the table is divided too, the model keeps this process's share of it."""
+        """Where the table is divided too, the model has its share of it already: see `TripleModel.keep_rows`."""
         model = objective.model
         assert isinstance(model, TripleModel)
         self.model, self.examples = model, objective.examples
         self.objective, self.precision = objective, training.precision
         self.division = division or Division()
         model.constrain()  # a row that is never touched is never pulled back either
-        blocks, group = Blocks(len(model.entities), self.division.parts), self.division.group
-        if self.division.sharded:
-            own = blocks.rows(group.rank, group.size)
-            model.entities = nn.Parameter(model.entities.detach()[own.start : own.stop].clone())
+        blocks, group = Blocks(model.entity_count, self.division.parts), self.division.group
         kept = build_row_optimizer(optimizer, model.entities.detach())
         self.table = EntityTable(model.entities.detach(), kept, blocks, group, sharded=self.division.sharded)
         self.optimizer = build_optimizer(optimizer, model, training.learning_rate, [model.relations])
