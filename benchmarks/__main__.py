@@ -1,7 +1,7 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
     python -m benchmarks [NAME ...]        names: import, training, steps, evaluation, scoring, rerank, refining,
-                                            ingest, store, service, soak; without one, all but the last
+                                            ingest, store, service, soak, shop; without one, all but the last two
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -28,8 +28,9 @@ BENCHMARKS = {
     "store": "store_speed",
     "service": "service_load",
     "soak": "service_soak",
+    "shop": "search_shop",
 }
-BY_NAME_ONLY = {"soak"}  # takes more than an hour
+BY_NAME_ONLY = {"soak", "shop"}  # they take an hour or more
 RESULTS = Path(__file__).parents[1] / "results"
 
 

@@ -27,10 +27,11 @@ class Models:
     def load(cls, runs: Sequence[str]) -> Models:
         """Load every run, at most one of each kind; an error leaves nothing behind."""
         models: dict[str, Any] = {}
-        for run in runs:
+        for name in runs:
+            run = str(Path(name).resolve())  # of versions one, whatever the name leads to meanwhile
             kind = "search" if RunFolder(run).vectors.is_dir() else "graph"
             if kind in models:
-                raise SettingsError(f"{run} is a second {kind} run", "serve one graph run, one search run, or both")
+                raise SettingsError(f"{name} is a second {kind} run", "serve one graph run, one search run, or both")
             version = fingerprint(run)
             models[kind] = SearchModel.load(run, version) if kind == "search" else GraphModel.load(run, version)
         return cls(**models)

@@ -75,10 +75,12 @@ class SearchModel:
                     return
 
     def _count(self, change: Change) -> None:
-        if change.clicked:
+        if change.kind == "click":
             self.reranker.count_click(change.documents[0], change.time, change.query, step=change.step)
-        elif change.step:
+        elif change.kind == "impression":
             self.reranker.count_shown(change.documents, change.time)
+        elif change.step:
+            self.reranker.count_action(change.documents[0], change.kind, change.time)
 
     def mistyped(self) -> list[tuple[str, int]]:
         """Which fields came with values of another type since it was last asked, and how often; they were left out."""

@@ -1,8 +1,9 @@
 """What the service stored as a source of logs: the lists that it kept, and the clicks on them.
 
-A click belongs to the latest list of its user, in its session where both name one, that was asked for before it and
-holds its document. A list has the engine's order, which is what a ranker is given; the order in which it was shown is
-not learned from. Users who were ever forgotten are left out, also where they came back: no run may know them.
+A click, or what else was done with a document, belongs to the latest list of its user, in its session where both name
+one, that was asked for before it and holds the document. A list has the engine's order, which is what a ranker is
+given; the order in which it was shown is not learned from. Users who were ever forgotten are left out, also where they
+came back: no run may know them.
 
 All is read as it was at one moment, user after user, so that memory stays bounded and the service goes on writing.
 """
@@ -23,6 +24,7 @@ from capse.search.ingest.sources import jsonl
 from capse.search.ingest.staging import Staging
 from capse.search.times import DAY
 from capse.service.store import Store
+from capse.service.store.event import ACTIONS
 from capse.service.store.schema import events, forgotten, lists, texts, users
 from capse.service.store.user_data import digest
 
@@ -98,6 +100,11 @@ class _Traffic:
         times = [row.time for row, _ in of_user]
         for click in clicks:
             impression = _list_of(click, of_user[: bisect_right(times, click.time)])
+            if click.kind != "click":
+                of = None if impression is None else f"list {impression}"
+                event = f"event {click.number}"
+                self.staging.action(click.kind, click.document, impression=of, user=name, time=click.time, event=event)
+                continue
             if impression is None:
                 self.unbound += 1
                 continue
@@ -138,7 +145,8 @@ class _Traffic:
         return self._by_user(wanted.order_by(lists.c.user, lists.c.time, lists.c.number))
 
     def _clicks(self, part: dict[int, str]) -> _Rows:
-        wanted = select(events).where(events.c.user.in_(part), events.c.kind == "click", events.c.time >= self.since)
+        wanted = select(events).where(events.c.user.in_(part), events.c.kind.in_(("click", *ACTIONS)))
+        wanted = wanted.where(events.c.time >= self.since)
         return self._by_user(wanted.order_by(events.c.user, events.c.time, events.c.number))
 
     def _dwells(self, part: dict[int, str]) -> dict[tuple[int, str], float]:

@@ -143,7 +143,7 @@ def test_groups_can_be_left_out(busy_log):
     for group in GROUPS:
         names = log_features(log, some, log.time, [group]).names
         assert all(name.startswith(f"{group}.") for name in names)
-        assert (names == ()) == (group in ("profile", "fields", "taste"))  # without vectors, without a schema
+        assert (names == ()) == (group in ("profile", "fields", "taste", "events"))  # without vectors, without a schema
     with pytest.raises(UnknownNameError, match="history"):
         log_features(log, some, log.time, ["histroy"])
 

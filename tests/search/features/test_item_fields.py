@@ -16,6 +16,7 @@ from capse.search.features import Catalogue, ShownList, list_features, log_featu
 from capse.search.features.feature_table import FeatureTable
 from capse.search.features.item_fields import KnownFields
 from capse.search.features.text_match import TextMatch
+from capse.search.logs.actions import KINDS, Actions, EventWeights
 from capse.search.logs.field_schema import FieldSchema, Value
 from capse.search.logs.field_values import columns_of
 from capse.search.logs.history import Clicks
@@ -24,7 +25,7 @@ from capse.search.logs.search_log import SearchLog
 from capse.search.rankers.training_past import TrainingPast
 from capse.search.times import DAY
 from capse.search.users.everyone import Everyone
-from capse.search.users.user_state import PastClick, UserState
+from capse.search.users.user_state import PastAction, PastClick, UserState
 
 SCHEMA = FieldSchema.of(
     {
@@ -61,6 +62,15 @@ def with_fields(log: SearchLog, rows: Rows) -> SearchLog:
     return replace(log, fields=LogFields(SCHEMA, **columns))
 
 
+def with_actions(log: SearchLog, seed: int) -> SearchLog:
+    """Carts and the like at all times, of users and documents of the log."""
+    draw, size = np.random.default_rng(seed), 60
+    time = np.sort(draw.integers(int(log.time[0]), int(log.time[-1]) + 1, size))
+    kind, user = draw.integers(0, len(KINDS), size), draw.integers(-1, len(log.users), size)
+    document = draw.integers(0, len(log.documents), size)
+    return replace(log, actions=Actions(kind, user, document, np.full(size, -1), time))
+
+
 def spread_over_days(log: SearchLog) -> SearchLog:
     """The same log slower: a second of it lasts three hours."""
     slow = 10_800
@@ -76,7 +86,7 @@ class Replayed:
         self.catalogue = Catalogue(TextMatch(log.documents), known, log.fields.item)
         self.everyone = Everyone(self.catalogue.places, self.catalogue.texts_of, SCHEMA.most_days)
         self.states = {user: UserState() for user in log.users}
-        self.clicks, self.done, self.seen = Clicks.of(log), 0, 0
+        self.clicks, self.done, self.seen, self.acted = Clicks.of(log), 0, 0, 0
 
     def documents(self, impression: int) -> list[str]:
         return [self.log.documents.ids[number] for number in self.log.document[self.log.rows(np.array([impression]))]]
@@ -89,6 +99,9 @@ class Replayed:
         while self.seen < len(log) and log.time[self.seen] < time:
             self.everyone.show(self.documents(self.seen), int(log.time[self.seen]))
             self.seen += 1
+        while self.acted < len(log.actions) and log.actions.time[self.acted] < time:
+            self.act(self.acted)
+            self.acted += 1
         rows, documents = log.rows(np.array([impression])), self.documents(impression)
         shown = ShownList(
             log.queries[log.query[impression]],
@@ -103,6 +116,14 @@ class Replayed:
         )
         return list_features(replace(shown, **other), self.catalogue, self.everyone)  # type: ignore[arg-type] # its own
 
+    def act(self, number: int) -> None:
+        actions = self.log.actions
+        document, kind = self.log.documents.ids[actions.document[number]], KINDS[actions.kind[number]]
+        self.everyone.act(kind, document)
+        if actions.user[number] >= 0:
+            user = self.log.users[actions.user[number]]
+            self.states[user].act(PastAction(document, kind, int(actions.time[number])))
+
     def click(self, row: int) -> None:
         log, at = self.log, int(self.log.clicked_at[row])
         of, document = int(log.impression[row]), log.documents.ids[log.document[row]]
@@ -116,7 +137,7 @@ class Replayed:
 def test_fields_of_one_list_have_the_bits_of_the_log(busy_log: Callable[[int], SearchLog], seed: int) -> None:
     log = spread_over_days(busy_log(seed))
     rows = draw_rows(log, seed)
-    log = with_fields(log, rows)
+    log = with_actions(with_fields(log, rows), seed)
     known = KnownFields.of(log)
     whole = log_features(log, np.arange(len(log)), log.time, known=known)
     replayed = Replayed(log, rows, known)
@@ -168,7 +189,7 @@ def test_a_list_says_what_an_item_is_now(busy_log: Callable[[int], SearchLog]) -
 def test_the_days_of_the_past_go_along_with_a_run(busy_log: Callable[[int], SearchLog], tmp_path: Path) -> None:
     log = spread_over_days(busy_log(1))
     rows = draw_rows(log, 1)
-    log = with_fields(log, rows)
+    log = with_actions(with_fields(log, rows), 1)
     TrainingPast.of(log, SCHEMA.most_days).save(tmp_path)
     past = TrainingPast.load(tmp_path)
     known = KnownFields.of(log)
@@ -176,7 +197,8 @@ def test_the_days_of_the_past_go_along_with_a_run(busy_log: Callable[[int], Sear
     first = int(np.flatnonzero(log.time >= past.until)[0])
     expected = replayed.features(first)
     replayed.everyone = past.everyone(replayed.catalogue.places, replayed.catalogue.texts_of, SCHEMA.most_days)
-    kept = [n for n, name in enumerate(expected.names) if name.startswith("fields.everyone.")]
+    kept = [n for n, name in enumerate(expected.names) if ".everyone." in name]
+    assert any(name.startswith("events.everyone.cart") for name in expected.names)
     np.testing.assert_array_equal(replayed.features(first).values[:, kept], expected.values[:, kept])
 
 
@@ -203,3 +225,36 @@ def test_a_schema_is_what_its_mapping_says() -> None:
     other = FieldSchema.of({"item": {"price": "category"}})
     assert "item.price is category instead of number" in other.differences(SCHEMA)
     assert not SCHEMA.differences(SCHEMA)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_events_as_written_out(busy_log: Callable[[int], SearchLog], seed: int) -> None:
+    log = with_actions(busy_log(seed), seed)
+    table = log_features(log, np.arange(len(log)), log.time, known=KnownFields.of(log))
+    cart, actions = KINDS.index("cart"), log.actions
+    for row in range(len(log.document)):
+        now, user = log.time[log.impression[row]], log.user[log.impression[row]]
+        carts = [n for n in range(len(actions)) if actions.kind[n] == cart and actions.time[n] < now]
+        here = [n for n in carts if actions.document[n] == log.document[row]]
+        assert table.column("taste.user.cart")[row] == sum(actions.user[n] == user for n in here)
+        before = [o for o in range(len(log.document)) if log.time[log.impression[o]] < now]
+        shown = sum(log.document[o] == log.document[row] for o in before)
+        overall = (len(carts) + 1) / (max(len(before), len(carts)) + 10)
+        rate = (len(here) + 5 * overall) / (max(shown, len(here)) + 5)
+        assert table.column("events.everyone.cart.rate")[row] == pytest.approx(rate, rel=1e-6)
+    assert table.column("taste.user.cart").max() > 0
+
+
+def test_a_result_is_worth_what_its_user_did_most() -> None:
+    kinds = [KINDS.index(kind) for kind in ("cart", "purchase", "view", "dislike", "purchase")]
+    rows, zeros = np.array([0, 0, 1, 2, -1]), np.zeros(5, np.int64)
+    actions = Actions(np.array(kinds), zeros, zeros, rows, zeros)
+    satisfied = np.array([True, False, True, True])
+    assert actions.gains(satisfied, EventWeights()).tolist() == [5, 0.5, -1, 1]
+    assert actions.gains(satisfied, EventWeights(purchase=0.0)).tolist() == [3, 0.5, -1, 1]
+
+
+@pytest.mark.parametrize(("name", "weight"), [("cart", -1.0), ("purchase", float("nan")), ("click", 0.0)])
+def test_weights_that_make_no_sense_are_refused(name: str, weight: float) -> None:
+    with pytest.raises(SettingsError, match=f"events.{name} is {weight:g}"):
+        EventWeights(**{name: weight})

@@ -20,7 +20,7 @@ from capse.service.store import Event
         ("click", {"id": ""}, "at least 1 character"),
         ("click", {"id": 7}, "valid string"),
         ("click", {"id": "x" * (MAX_ID + 1)}, "at most 200 characters"),
-        ("click", {"kind": "buy"}, "'impression', 'click' or 'dwell'"),
+        ("click", {"kind": "buy"}, "'impression', 'click', 'dwell'"),
         ("click", {"user": ""}, "at least 1 character"),
         ("click", {"user": "a\0b"}, "text with a zero in it cannot be stored: remove it"),
         ("click", {"query": "\ud800"}, "valid string"),

@@ -35,7 +35,7 @@ def engine(url, path):
 
 def test_the_newest_version_is_the_programs():
     assert SCRIPT.get_heads() == [VERSION]
-    assert len(VERSIONS) == 7
+    assert len(VERSIONS) == 8
 
 
 def test_the_migrations_make_the_tables_that_the_program_knows(engine):

@@ -15,6 +15,8 @@ COMMANDS: Registry[typer.Typer] = Registry(
         "simulate": "capse.cli.search.simulate:app",
         "propensities": "capse.cli.search.propensities:app",
         "train": "capse.cli.search.train:app",
+        "retrain": "capse.cli.search.retrain:app",
+        "rollback": "capse.cli.search.rollback:app",
         "evaluate": "capse.cli.search.evaluate:app",
         "rerank": "capse.cli.search.rerank:app",
         "forget": "capse.cli.search.forget:app",

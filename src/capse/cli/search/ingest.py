@@ -116,7 +116,7 @@ def _as_text(report: IngestReport, out: Path) -> str:
         "",
         f"{'':<12}{'read':>12}{'kept':>12}{'copies':>12}{'quarantined':>13}",
     ]
-    for table in ("results", "clicks", "documents", "fields"):
+    for table in ("results", "clicks", "documents", "actions", "fields"):
         if (found := counts.get(table)) is None:
             continue
         lines.append(

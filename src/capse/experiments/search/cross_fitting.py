@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from capse.errors import DataError, SettingsError
 from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.judged_lists import Ranker
 from capse.search.features import GROUPS
+from capse.search.logs.actions import EventWeights
 from capse.search.logs.history import cutoffs
 from capse.search.logs.search_log import SPLITS, SearchLog
 from capse.search.rankers.lambdamart import LambdaMARTSettings
@@ -76,7 +78,10 @@ def part(log: SearchLog, impressions: Int64s) -> SearchLog:
     results = ("document", "position", "clicked", "clicked_at", "satisfied")
     chosen |= {name: getattr(log, name)[rows] for name in results}
     offsets = np.concatenate([[0], np.cumsum(log.lengths[impressions])]).astype(np.int64)
-    return replace(log, offsets=offsets, fields=log.fields.part(impressions, rows), **chosen)
+    places = np.full(len(log.document), -1)
+    places[rows] = np.arange(len(rows))
+    fields, actions = log.fields.part(impressions, rows), log.actions.with_rows(places)
+    return replace(log, offsets=offsets, fields=fields, actions=actions, **chosen)
 
 
 def fit_blend(
@@ -87,8 +92,10 @@ def fit_blend(
     groups: Sequence[str] = GROUPS,
     space: VectorSpace | None = None,
     bias: PositionBias | None = None,
+    events: EventWeights | None = None,
 ) -> SP:
     """LambdaMART over SP's features, or some groups of them, and the scores of cross-fitted rankers."""
     rankers = {label: each.ranker for label, each in fitted.items()}
     scores = {label: each.scores for label, each in fitted.items()}
-    return SP.fit(log, cutoffs(log), settings, groups, space=space, rankers=rankers, scores=scores, bias=bias)
+    given: dict[str, Any] = {"rankers": rankers, "scores": scores, "bias": bias, "events": events}
+    return SP.fit(log, cutoffs(log), settings, groups, space=space, **given)

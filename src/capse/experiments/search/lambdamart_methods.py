@@ -29,6 +29,7 @@ from capse.runs.settings import fill, override, to_mapping
 from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.judged_lists import Ranker
 from capse.search.features import GROUPS
+from capse.search.logs.actions import EventWeights
 from capse.search.logs.history import cutoffs
 from capse.search.logs.search_log import SearchLog
 from capse.search.rankers.lambdamart import LambdaMARTSettings
@@ -47,11 +48,12 @@ def fit_sp(
     groups: Sequence[str] = GROUPS,
     space: VectorSpace | None = None,
     bias: PositionBias | None = None,
+    events: EventWeights | None = None,
 ) -> SP:
     """SP with topics of its own, or those of ``space``."""
     space = space or build_vectors(log, VectorSettings())
     settings = replace(settings or LambdaMARTSettings(), seed=seed)
-    return SP.fit(log, cutoffs(log), settings, groups, space=space, bias=bias)
+    return SP.fit(log, cutoffs(log), settings, groups, space=space, bias=bias, events=events)
 
 
 def fit_blend_of(
@@ -63,11 +65,12 @@ def fit_blend_of(
     settings: LambdaMARTSettings | None = None,
     space: VectorSpace | None = None,
     bias: PositionBias | None = None,
+    events: EventWeights | None = None,
 ) -> SP:
     """SP with the scores of one more ranker, which ``train`` makes from a log."""
     space = space or build_vectors(log, VectorSettings())
     settings = replace(settings or LambdaMARTSettings(), seed=seed)
-    return fit_blend(log, {label: cross_fit(log, train)}, settings, space=space, bias=bias)
+    return fit_blend(log, {label: cross_fit(log, train)}, settings, space=space, bias=bias, events=events)
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class TreeRecipe:
     """What trees are trained with."""
 
     bias: PositionBias = field(default_factory=PositionBias)
+    events: EventWeights = field(default_factory=EventWeights)
 
 
 class SPMethod(SearchMethod):
@@ -93,7 +97,7 @@ class SPMethod(SearchMethod):
             values = RunFolder(Path(recipe).parent).read_recipe() if Path(recipe).name == "recipe.yaml" else {}
             if values.get("method") != self.name:
                 raise SettingsError(f"--method {self.name} has no recipe", "leave out --recipe, and --set what it has")
-            said = {"bias": values.get("bias")}
+            said = {"bias": values.get("bias"), "events": values.get("events")}
         return fill(TreeRecipe, override(said, list(overrides)))
 
     def fit(
@@ -104,8 +108,10 @@ class SPMethod(SearchMethod):
         seed: int | None = None,
         listener: Listener | None = None,
     ) -> SP:
+        recipe = recipe or TreeRecipe()
         settings = LambdaMARTSettings(forests=self.forests)
-        return replace(fit_sp(log, seed or 0, settings=settings, bias=(recipe or TreeRecipe()).bias), name=self.name)
+        found = fit_sp(log, seed or 0, settings=settings, bias=recipe.bias, events=recipe.events)
+        return replace(found, name=self.name)
 
     def save(self, ranker: SP, folder: Path, recipe: Any = None) -> None:
         ranker.save(folder)
@@ -113,8 +119,8 @@ class SPMethod(SearchMethod):
 
     def settings(self, ranker: SP, recipe: Any = None) -> dict[str, Any]:
         vectors = {"vectors": to_mapping(ranker.space.settings)} if ranker.space else {}
-        bias = {"bias": to_mapping(recipe.bias)} if recipe is not None else {}
-        return {"lambdamart": to_mapping(ranker.model.settings), **vectors, **bias}
+        said = {name: to_mapping(getattr(recipe, name)) for name in ("bias", "events")} if recipe is not None else {}
+        return {"lambdamart": to_mapping(ranker.model.settings), **vectors, **said}
 
     def notes(self, ranker: SP) -> list[str]:
         return [warning] if (warning := ranker.standing.warning(ranker.name)) else []
@@ -148,9 +154,9 @@ class BlendMethod(SPMethod):
         recipe = recipe or self.resolve()
         seed = recipe.training.seed if seed is None else seed
         train = partial(train_ranker, recipe=recipe, seed=seed, listener=listener, ranks="model")
-        return fit_blend_of(
-            log, train, seed, label=recipe.method, settings=LambdaMARTSettings(forests=self.forests), bias=recipe.bias
-        )
+        settings = LambdaMARTSettings(forests=self.forests)
+        about = {"bias": recipe.bias, "events": recipe.events}
+        return fit_blend_of(log, train, seed, label=recipe.method, settings=settings, **about)
 
     def save(self, ranker: SP, folder: Path, recipe: SearchRecipe | None = None) -> None:
         super().save(ranker, folder)

@@ -24,6 +24,8 @@ def identity(log: SearchLog) -> bytes:
     columns = (log.time, log.user, log.session, log.query, log.split, log.offsets, log.document, log.position)
     for column in (*columns, log.clicked_at, log.satisfied):
         digest.update(np.ascontiguousarray(column).tobytes())
+    if len(log.actions):
+        digest.update(np.stack(list(vars(log.actions).values())).tobytes())
     for part in log.fields.content():
         digest.update(part)
     return digest.hexdigest()[:16].encode()

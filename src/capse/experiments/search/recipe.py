@@ -12,6 +12,7 @@ from capse.experiments.base_recipe import BaseRecipe
 from capse.experiments.shipped import Kind
 from capse.models import ModelSettings, model_settings
 from capse.search.bias.settings import PositionBias
+from capse.search.logs.actions import EventWeights
 from capse.search.rankers.search_run import LIST_MODELS, list_method
 from capse.search.users.user_state import ProfileSettings
 from capse.search.vectors.encoders import LSA, runs_own_code
@@ -39,6 +40,7 @@ class SearchRecipe(BaseRecipe):
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     shown: Shown = field(default_factory=Shown)
     bias: PositionBias = field(default_factory=PositionBias)
+    events: EventWeights = field(default_factory=EventWeights)
 
     @classmethod
     def _model(cls, section: Mapping[str, Any], sections: Mapping[str, Any]) -> ModelSettings:

@@ -11,6 +11,7 @@ import numpy as np
 
 from capse.arrays import Bools, Float64s, Int64s
 from capse.search.evaluation.list_metrics import ListMetrics, list_metrics
+from capse.search.logs.actions import Actions
 from capse.search.logs.field_values import taken
 from capse.search.logs.history import earlier_clicks
 from capse.search.logs.search_log import SearchLog
@@ -40,9 +41,11 @@ def shuffled(log: SearchLog, seed: int = 0) -> SearchLog:
 def shuffle_within_lists(log: SearchLog, columns: Sequence[str], seed: int) -> SearchLog:
     """The same log with these columns of its results put into one random order within each list."""
     order = np.lexsort((np.random.default_rng(seed).random(len(log.document)), log.impression))
-    moved = order if "document" in columns else np.arange(len(order))  # what is said of a document goes with it
-    fields = replace(log.fields, result=taken(log.fields.result, moved))
-    return replace(log, fields=fields, **{name: getattr(log, name)[order] for name in columns})
+    if "document" not in columns:  # labels alone: what else was done would tell whose they were
+        return replace(log, actions=Actions(), **{name: getattr(log, name)[order] for name in columns})
+    fields = replace(log.fields, result=taken(log.fields.result, order))
+    actions = log.actions.with_rows(np.argsort(order))
+    return replace(log, fields=fields, actions=actions, **{name: getattr(log, name)[order] for name in columns})
 
 
 @dataclass(frozen=True)

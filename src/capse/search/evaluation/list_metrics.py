@@ -95,6 +95,23 @@ def click_metrics(scores: Float64s, relevant: Bools, lengths: Int64s) -> ListMet
     return ListMetrics(*(_mean_worth(groups, worth)[groups.of_row[relevant]] for worth in worths))
 
 
+def graded_ndcg(scores: Float64s, gains: Float64s, lengths: Int64s) -> Float64s:
+    """(n,) NDCG@10 of lists whose results are worth ``gains`` (rows,), those below 0 nothing; 0 where all are.
+
+    >>> graded_ndcg(np.array([2.0, 1.0]), np.array([1.0, 3.0]), np.array([2])).round(3)
+    array([0.797])
+    """
+    worth = np.maximum(gains, 0.0)
+    groups = _tie_groups(scores, worth > 0, lengths, "the ranker")
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    found = np.bincount(owner, worth * _mean_worth(groups, DISCOUNTS)[groups.of_row], len(lengths))
+    best = np.lexsort((-worth, owner))
+    place = np.arange(len(worth)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    discounts = np.where(place < DEPTH, DISCOUNTS[np.minimum(place, DEPTH - 1)], 0.0)
+    ideal = np.bincount(owner, worth[best] * discounts, len(lengths))
+    return np.asarray(found / np.where(ideal > 0, ideal, 1), np.float64)
+
+
 @dataclass(frozen=True)
 class _TieGroups:
     """Groups of documents of one list with one score, list after list, the best score of each first."""

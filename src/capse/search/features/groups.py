@@ -9,16 +9,18 @@ import numpy as np
 
 from capse.arrays import Float32s, Float64s, Int64s
 from capse.errors import UnknownNameError
+from capse.search.features.action_features import ActionPast, own_columns, public_columns
 from capse.search.features.feature_table import FeatureTable, below_best
 from capse.search.features.item_fields import FieldPast, GivenFields, PublicFieldPast, said_columns, taste_columns
 from capse.search.features.past import Past, for_query, in_places, likeness, on_document, rates
 from capse.search.features.profile_match import UserTopics, profile_columns
 from capse.search.features.query_pairs import QueryPairs
 from capse.search.features.text_match import DocumentFields, TextMatch
+from capse.search.logs.actions import ActionKind
 
 Columns = dict[str, Float64s]
-GROUPS = ("rank", "text", "document", "aggregate", "history", "profile", "context", "fields", "taste")
-WITHOUT_USER = ("rank", "text", "document", "aggregate", "fields")
+GROUPS = ("rank", "text", "document", "aggregate", "history", "profile", "context", "fields", "taste", "events")
+WITHOUT_USER = ("rank", "text", "document", "aggregate", "fields", "events")
 
 # Columns that mean more beside the best of their list.
 COMPARED = {
@@ -53,6 +55,8 @@ class Given:
     everyone: PublicFieldPast
     vectors: tuple[Float32s, UserTopics] | None = None  # (r, k) topics of the results, and those of their users
     said: GivenFields | None = None  # where a schema names fields
+    kinds: Sequence[ActionKind] = ()  # of events that are no clicks, where there are any
+    done: ActionPast | None = None
 
 
 def check_groups(groups: Sequence[str]) -> None:
@@ -118,7 +122,16 @@ def _fields(given: Given) -> Columns:
 
 
 def _taste(given: Given) -> Columns:
-    return taste_columns(given.said, given.lengths, (given.session, given.user)) if given.said is not None else {}
+    columns: Columns = {}
+    if given.said is not None:
+        columns |= taste_columns(given.said, given.lengths, (given.session, given.user))
+    if given.done is not None:
+        columns |= own_columns(given.kinds, given.done, given.said)
+    return columns
+
+
+def _events(given: Given) -> Columns:
+    return public_columns(given.kinds, given.done, given.everyone) if given.done is not None else {}
 
 
 _COLUMNS: dict[str, Callable[[Given], Columns]] = {
@@ -131,6 +144,7 @@ _COLUMNS: dict[str, Callable[[Given], Columns]] = {
     "context": _context,
     "fields": _fields,
     "taste": _taste,
+    "events": _events,
 }
 
 

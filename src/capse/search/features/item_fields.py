@@ -17,6 +17,7 @@ import numpy as np
 from capse.arrays import Float64s, Int64s
 from capse.search.features.feature_table import below_best, ranks_within
 from capse.search.features.past import Clicked, Past, PublicPast
+from capse.search.logs.actions import KINDS, ActionKind
 from capse.search.logs.field_schema import SCOPES, SETS, FieldSchema, Scope
 from capse.search.logs.field_values import Column, Sets
 from capse.search.logs.search_log import SearchLog
@@ -28,10 +29,14 @@ MOST_FREQUENT = 10  # texts of a field that have a column each
 
 @dataclass(frozen=True)
 class KnownFields:
-    """A schema, and the texts of its fields that are frequent enough to have columns: what a run learned about."""
+    """What a run knows: a schema, which texts are frequent enough to have columns, and kinds of events."""
 
     schema: FieldSchema = field(default_factory=FieldSchema)
     frequent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by scope and name
+    kinds: tuple[ActionKind, ...] = ()  # of events that are no clicks
+
+    def __bool__(self) -> bool:
+        return bool(self.schema or self.kinds)
 
     @classmethod
     def of(cls, log: SearchLog) -> KnownFields:
@@ -42,15 +47,16 @@ class KnownFields:
             if kind in SETS:
                 sets = getattr(log.fields, scope)[name]
                 frequent[f"{scope}.{name}"] = (sets if scope == "item" else sets.take(train)).frequent(MOST_FREQUENT)
-        return cls(schema, frequent)
+        return cls(schema, frequent, log.actions.kinds)
 
     def to_mapping(self) -> dict[str, Any]:
-        return {"schema": self.schema.to_mapping(), "frequent": self.frequent}
+        return {"schema": self.schema.to_mapping(), "frequent": self.frequent, "events": list(self.kinds)}
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any]) -> KnownFields:
         schema = FieldSchema.of(content["schema"]) if content["schema"] else FieldSchema()
-        return cls(schema, {str(name): tuple(map(str, texts)) for name, texts in content["frequent"].items()})
+        frequent = {str(name): tuple(map(str, texts)) for name, texts in content["frequent"].items()}
+        return cls(schema, frequent, tuple(kind for kind in KINDS if kind in content["events"]))
 
 
 class FieldPast(Past, Protocol):
@@ -101,7 +107,7 @@ def said_columns(given: GivenFields, lengths: Int64s, everyone: PublicFieldPast)
         texts = _sets(given.item[name])
         for days in (None, *given.known.schema.windows):
             clicked, shown = everyone.rate_of_texts(name, texts, days)
-            columns[_window(f"everyone.{name}.rate", days)] = _mean(texts, _rate(clicked, shown, overall[texts.owner]))
+            columns[_window(f"everyone.{name}.rate", days)] = texts.mean(_rate(clicked, shown, overall[texts.owner]))
     for days in given.known.schema.windows:
         clicked, shown = everyone.within(days)
         columns[_window("everyone.clicks", days)] = clicked.astype(np.float64)
@@ -119,9 +125,9 @@ def taste_columns(given: GivenFields, lengths: Int64s, pasts: tuple[FieldPast, .
         for name in schema.names("item", *SETS):
             texts = _sets(given.item[name])
             ever, lately = past.with_texts(name, texts)
-            columns[f"{of}.{name}.share"] = _mean(texts, ever / (past.total + 1)[texts.owner])
-            columns[f"{of}.{name}.lately"] = _mean(
-                texts, lately / (np.minimum(past.total, past.scope.window) + 1)[texts.owner]
+            columns[f"{of}.{name}.share"] = texts.mean(ever / (past.total + 1)[texts.owner])
+            columns[f"{of}.{name}.lately"] = texts.mean(
+                lately / (np.minimum(past.total, past.scope.window) + 1)[texts.owner]
             )
             if schema.item[name] == "list":
                 columns[f"{of}.{name}.most"] = _highest(texts, ever)
@@ -170,11 +176,6 @@ def _matches(given: GivenFields, scope: Scope) -> Columns:
 def _rate(clicked: Int64s, shown: Int64s, overall: Float64s) -> Float64s:
     """Smoothed by five showings at the rate of all, as in `capse.search.features.past.rates`."""
     return np.asarray((clicked + 5 * overall) / (np.maximum(shown, clicked) + 5), np.float64)
-
-
-def _mean(texts: Sets, values: Float64s) -> Float64s:
-    """(r,) of values (z,) over the texts of each result; NaN where it has none."""
-    return np.asarray(texts.total(values) / np.where(texts.lengths > 0, texts.lengths, np.nan), np.float64)
 
 
 def _highest(texts: Sets, values: Int64s) -> Float64s:

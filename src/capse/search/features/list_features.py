@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from capse.arrays import Bools, Float32s, Int64s
+from capse.search.features.action_features import RememberedActions
 from capse.search.features.feature_table import FeatureTable
 from capse.search.features.groups import GROUPS, Given, feature_table
 from capse.search.features.item_fields import GivenFields, KnownFields
@@ -161,6 +162,8 @@ def list_features(
         everyone=public,
         vectors=_topics(shown, vectors) if vectors is not None and "profile" in groups else None,
         said=_said(shown, catalogue) if catalogue.known.schema else None,
+        kinds=catalogue.known.kinds,
+        done=_done(shown, catalogue, everyone) if catalogue.known.kinds else None,
     )
     return feature_table(given, groups)
 
@@ -180,6 +183,10 @@ def _said(shown: ShownList, catalogue: Catalogue) -> GivenFields:
         columns_of(schema.result, [shown.results.get(document, {}) for document in shown.documents]),
         np.full(len(every), float(shown.time)),
     )
+
+
+def _done(shown: ShownList, catalogue: Catalogue, everyone: Everyone) -> RememberedActions:
+    return RememberedActions(shown.documents, shown.state.actions, everyone, catalogue.texts_of)
 
 
 def _topics(shown: ShownList, vectors: DocumentVectors) -> tuple[Float32s, UserTopics]:

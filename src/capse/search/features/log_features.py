@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from capse.arrays import Bools, Float32s, Int64s
+from capse.search.features.action_features import LogActions
 from capse.search.features.earlier import KnownClicks
 from capse.search.features.feature_table import FeatureTable
 from capse.search.features.groups import GROUPS, Given, check_groups, feature_table
@@ -65,6 +66,8 @@ def log_features(
         everyone=LogPast(EVERYONE, clicks, rows),
         vectors=topics,
         said=_said(log, rows, known) if known is not None and known.schema else None,
+        kinds=() if known is None else known.kinds,
+        done=LogActions(log, rows, cutoffs) if known is not None and known.kinds else None,
     )
     return feature_table(given, groups)
 

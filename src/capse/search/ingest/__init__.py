@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from capse.errors import DataError
 from capse.runs.atomic import atomic_folder, check_free, write_json
+from capse.search.ingest.action_writing import ActionCounts, write_actions
 from capse.search.ingest.engines import ENGINES, open_engine
 from capse.search.ingest.field_writing import FieldCounts, write_fields
 from capse.search.ingest.settings import IngestSettings
@@ -84,6 +85,7 @@ def ingest(
             progress("writing")
             write_tables(folder, running, ingested, staging)
             values = write_fields(folder, staging, fields)
+            actions = write_actions(folder, staging, settings)
         shutil.rmtree(scratch)
         if not ingested.counts["results"]["kept"]:
             raise DataError(
@@ -95,9 +97,9 @@ def ingest(
             source_format=name,
             engine=engine,
             settings=asdict(settings),
-            counts=_counts(folder) | ingested.counts | _of_fields(values) | {"rejected": staging.rows["rejects"]},
-            quarantined=ingested.quarantined | values.quarantined(fields or FieldSchema()),
-            notes=staging.notes + ingested.notes + values.notes(),
+            counts=_counts(folder) | ingested.counts | _beside(values, actions) | {"rejected": staging.rows["rejects"]},
+            quarantined=ingested.quarantined | values.quarantined(fields or FieldSchema()) | actions.quarantined,
+            notes=staging.notes + ingested.notes + values.notes() + actions.notes(),
             seconds=round(time.perf_counter() - start, 3),
         )
         write_json(folder / "log.json", {"format": FORMAT} | asdict(report))
@@ -135,8 +137,10 @@ def _counts(folder: Path) -> dict[str, Any]:
     }
 
 
-def _of_fields(values: FieldCounts) -> dict[str, Any]:
-    return {"fields": values.counts} if values.given else {}
+def _beside(values: FieldCounts, actions: ActionCounts) -> dict[str, Any]:
+    """What became of fields and of events that are no clicks, where there are any."""
+    found = {"fields": values.counts} if values.given else {}
+    return found | ({"actions": actions.counts} if actions.counts else {})
 
 
 def _names(paths: Sequence[Path]) -> str:

@@ -38,6 +38,8 @@ class IngestSettings:
     """Later times are a clock's error; one day from now if not given."""
     click_within_seconds: float = 86400.0
     """A click that is later after its impression than this is a clock's error."""
+    action_within_seconds: float = 30 * 86400.0
+    """A cart, a purchase or another event that is later after its impression than this is a clock's error."""
     memory_gib: float = 2.5
     """What the embedded engine may use before it spills to disk beside the output."""
 

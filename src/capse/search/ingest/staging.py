@@ -1,8 +1,9 @@
-"""The form that every source brings its log into before the pipeline takes over: five tables in one folder.
+"""The form that every source brings its log into before the pipeline takes over: six tables in one folder.
 
     results.parquet     one row per document shown: impression, time, user, session, query, position, document, split
     clicks.parquet      one row per click: impression, document, time, dwell, event
     documents.parquet   one row per document that is described: document, title, text, terms
+    actions.parquet     one row per event that is no click: impression, user, document, kind, time, event
     fields.parquet      one row per description by fields: scope, impression, document, time, fields
     rejects.parquet     what the source itself could not read: source, row, reason, raw
 
@@ -24,7 +25,7 @@ import pyarrow.parquet as pq
 
 from capse.search.logs.field_schema import Scope
 
-TableName = Literal["results", "clicks", "documents", "fields", "rejects"]
+TableName = Literal["results", "clicks", "documents", "actions", "fields", "rejects"]
 
 SCHEMAS: dict[TableName, pa.Schema] = {
     "results": pa.schema(
@@ -56,6 +57,16 @@ SCHEMAS: dict[TableName, pa.Schema] = {
             ("terms", pa.string()),  # word counts as a JSON object
         ]
     ),
+    "actions": pa.schema(
+        [
+            ("impression", pa.string()),  # null: bound to none
+            ("user", pa.string()),  # null: the impression's
+            ("document", pa.string()),
+            ("kind", pa.string()),  # of `capse.search.logs.actions`
+            ("time", pa.int64()),  # microseconds since 1970, UTC
+            ("event", pa.string()),  # the event's own id, where the log has one
+        ]
+    ),
     "fields": pa.schema(
         [
             ("scope", pa.string()),  # item, user, request or result
@@ -80,11 +91,12 @@ class Staging:
     ...         staging.result("i1", time=1_700_000_000_000_000, user="ada", query="engine", position=1, document="d1")
     ...         staging.click("i1", "d1", dwell=42.0)
     ...         staging.document("d1", title="On the engine", terms={"engine": 3})
+    ...         staging.action("cart", "d1", impression="i1", time=1_700_000_009_000_000)
     ...         staging.fields("item", {"price": 3}, document="d1")
     ...         staging.reject("log.jsonl", 7, "not JSON", "{oops")
     ...         staging.note("made up for this example")
     ...     staging.rows
-    {'results': 1, 'clicks': 1, 'documents': 1, 'fields': 1, 'rejects': 1}
+    {'results': 1, 'clicks': 1, 'documents': 1, 'actions': 1, 'fields': 1, 'rejects': 1}
     """
 
     def __init__(self, folder: Path) -> None:
@@ -141,6 +153,19 @@ class Staging:
         A source whose clicks name a rank looks the document up in its list.
         """
         self._add("clicks", (impression, document, time, dwell, event))
+
+    def action(
+        self,
+        kind: str | None,
+        document: str | None,
+        *,
+        impression: str | None = None,
+        user: str | None = None,
+        time: int | None,
+        event: str | None = None,
+    ) -> None:
+        """An event that is no click; one without an ``impression`` says what its user likes, and judges no list."""
+        self._add("actions", (impression, user, document, kind, time, event))
 
     def document(
         self,

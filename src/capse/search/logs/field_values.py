@@ -75,6 +75,10 @@ class Sets:
         """(n,) the sum of values (z,) over the texts of each row."""
         return np.bincount(self.owner, values, len(self)).astype(np.float64)
 
+    def mean(self, values: Float64s) -> Float64s:
+        """(n,) of values (z,) over the texts of each row; NaN where it has none."""
+        return np.asarray(self.total(values) / np.where(self.lengths > 0, self.lengths, np.nan), np.float64)
+
     def frequent(self, most: int) -> tuple[str, ...]:
         """The most frequent texts, the most frequent first; of those that are equally so the first by the alphabet."""
         counts = np.bincount(self.codes, minlength=len(self.labels)).tolist()

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from capse.errors import DataError
 from capse.runs.atomic import atomic_path, storage_errors
+from capse.search.logs.actions import FILE
 from capse.search.logs.log_fields import FOLDER, KEYS
 from capse.search.logs.search_log import IMPRESSIONS, RESULTS, SearchLog
 
@@ -36,6 +37,7 @@ def forget_in_log(folder: str | Path, users: Collection[str]) -> int:
     labels = set(impressions["impression"].filter(pa.array(theirs)).to_pylist())
     with storage_errors(folder):
         _quarantine(folder / "quarantine.jsonl", users, labels)
+        _actions(folder / FILE, users)
         if not theirs.any():
             return 0
         stays = impressions.filter(pa.array(~theirs)).select(IMPRESSIONS.names)
@@ -55,6 +57,14 @@ def _fields(folder: Path, impressions: Collection[str]) -> None:
             theirs = pc.is_in(table["impression"], value_set=pa.array(sorted(impressions), pa.string()))
             with atomic_path(file) as temporary:
                 pq.write_table(table.filter(pc.invert(theirs)), temporary, compression="zstd")
+
+
+def _actions(file: Path, users: Collection[str]) -> None:
+    if file.is_file():
+        table = pq.read_table(file)
+        theirs = pc.is_in(table["user"], value_set=pa.array(users, pa.string()))
+        with atomic_path(file) as temporary:
+            pq.write_table(table.filter(pc.invert(theirs)), temporary, compression="zstd")
 
 
 def _quarantine(file: Path, users: Collection[str], impressions: Collection[str]) -> None:

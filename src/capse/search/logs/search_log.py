@@ -7,6 +7,7 @@ On disk a log is a folder that ``capse search ingest`` writes:
     results.parquet       impression (row number above), position, document, clicked, clicked_at, dwell, satisfied
     documents.parquet     document, title, text, terms (word counts)
     quarantine.jsonl      the rows that could not be used, each with its reason
+    actions.parquet       events that are no clicks (`Actions`), if there are any
     fields/               those of items, users, requests and results, if a schema names any (`LogFields`)
 """
 
@@ -27,6 +28,7 @@ import pyarrow.parquet as pq
 
 from capse.arrays import Bools, Int32s, Int64s
 from capse.errors import DataError, UnknownNameError
+from capse.search.logs.actions import Actions
 from capse.search.logs.documents import Documents
 from capse.search.logs.log_fields import LogFields
 from capse.search.times import parse_time
@@ -85,6 +87,7 @@ class SearchLog:
     queries: Sequence[str]
     documents: Documents
     fields: LogFields = field(default_factory=LogFields, repr=False)
+    actions: Actions = field(default_factory=Actions, repr=False)  # events that are no clicks
 
     def __len__(self) -> int:
         return len(self.time)
@@ -136,7 +139,9 @@ class SearchLog:
         fields = LogFields.load(
             folder, impressions["impression"], documents.ids, log.impression, log.document.astype(np.int64)
         )
-        return replace(log, fields=fields)
+        owner, document = log.impression, log.document.astype(np.int64)
+        actions = Actions.load(folder, impressions["impression"], log.users, documents.ids, owner, document)
+        return replace(log, fields=fields, actions=actions)
 
     @classmethod
     def from_tables(cls, name: str, impressions: pa.Table, results: pa.Table, documents: Documents) -> SearchLog:

@@ -61,7 +61,7 @@ def _begun(run: Path) -> set[str]:
 
 
 def _users_of(run: Path) -> set[str]:
-    users = set(TrainingPast.load(run).clicks["user"].to_pylist())
+    users = TrainingPast.load(run).users
     file = RunFolder(run).users
     return users | set(_table(file)["user"].to_pylist()) if file.is_file() else users
 
@@ -71,7 +71,7 @@ def _rewrite(run: RunFolder, names: set[str]) -> None:
     write_json(run.path / UNFINISHED, sorted(names))
     shutil.rmtree(run.checkpoints, ignore_errors=True)
     past = TrainingPast.load(run.path)
-    if len(past.clicks):
+    if past.users:
         past.without(names).save(run.path)
     if run.users.is_file():
         users = _table(run.users)["user"].to_pylist()

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from capse.arrays import Bools, Float64s, Int64s
+from capse.arrays import Bools, Float64s, Int32s, Int64s
 from capse.errors import DataError, MissingExtraError, RunError, SettingsError
 from capse.runs.atomic import write_json, write_text
 from capse.runs.settings import fill, to_mapping
-from capse.search.evaluation.list_metrics import list_metrics
+from capse.search.evaluation.list_metrics import graded_ndcg, list_metrics
 from capse.search.features.feature_table import FeatureTable
 from capse.search.rankers.tree_loops import Trees
 
@@ -50,6 +50,15 @@ class LabelledLists:
     relevant: Bools  # (rows,)
     lengths: Int64s  # (lists,)
     weights: Float64s | None = None  # (lists,) what each counts for; None: all the same
+    gains: Float64s | None = None  # (rows,) what each is worth; None: 1 where it is relevant
+
+    @property
+    def grades(self) -> tuple[Int32s, list[float]]:
+        """(rows,) labels for LightGBM, and what each label gains: worths made to begin at 0."""
+        if self.gains is None:
+            return self.relevant.astype(np.int32), [0.0, 1.0]
+        worths, grades = np.unique(np.append(self.gains, 0.0), return_inverse=True)
+        return grades[:-1].astype(np.int32), (worths - worths[0]).tolist()
 
     @property
     def rows(self) -> Float64s | None:
@@ -59,6 +68,12 @@ class LabelledLists:
     def mrr(self, scores: Float64s) -> float:
         """The mean over lists, by their weights."""
         return float(np.average(list_metrics(scores, self.relevant, self.lengths).mrr, weights=self.weights))
+
+    def quality(self, scores: Float64s) -> float:
+        """What training stops by: the MRR, or the graded NDCG where results are worth more or less."""
+        if self.gains is None:
+            return self.mrr(scores)
+        return float(np.average(graded_ndcg(scores, self.gains, self.lengths), weights=self.weights))
 
     def per_click(self, weights: Float64s) -> LabelledLists:
         """Each list once for every click in it, counting for the click's weight (rows,); its other clicks are left out.
@@ -75,7 +90,8 @@ class LabelledLists:
         kept = own | ~self.relevant[rows]
         lengths = np.bincount(np.repeat(np.arange(len(clicks)), sizes)[kept], minlength=len(clicks))
         features = FeatureTable(self.features.names, self.features.values[rows[kept]])
-        return LabelledLists(features, own[kept], lengths, weights[clicks])
+        gains = None if self.gains is None else self.gains[rows[kept]]
+        return LabelledLists(features, own[kept], lengths, weights[clicks], gains)
 
     def followed_by(self, other: LabelledLists) -> LabelledLists:
         """These lists and then others."""
@@ -83,9 +99,9 @@ class LabelledLists:
         labels = np.concatenate([self.relevant, other.relevant])
         lengths = np.concatenate([self.lengths, other.lengths])
         parts = [lists.weights for lists in (self, other) if lists.weights is not None]
-        return LabelledLists(
-            FeatureTable(self.features.names, values), labels, lengths, np.concatenate(parts) if parts else None
-        )
+        weights, worths = np.concatenate(parts) if parts else None, (self.gains, other.gains)
+        gains = np.concatenate([one for one in worths if one is not None]) if worths[0] is not None else None
+        return LabelledLists(FeatureTable(self.features.names, values), labels, lengths, weights, gains)
 
 
 @dataclass(frozen=True)
@@ -95,7 +111,7 @@ class LambdaMART:
     names: tuple[str, ...]
     settings: LambdaMARTSettings
     text: str = field(repr=False)  # LightGBM's models, one after the other
-    validation_mrr: float | None = None  # of the trees that were stopped, before they were refitted
+    validation_mrr: float | None = None  # of the trees that were stopped, before they were refitted; see `quality`
 
     @classmethod
     def fit(
@@ -115,7 +131,7 @@ class LambdaMART:
         found = [forest.on_valid for forest in forests if forest.on_valid is not None]
         reached = None
         if valid is not None and found:
-            reached = valid.mrr(_mean(found))
+            reached = valid.quality(_mean(found))
         grown = replace(settings, trees=round(float(np.mean([forest.trees for forest in forests]))))
         return cls(names, grown, "".join(forest.text for forest in forests), reached)
 
@@ -181,22 +197,23 @@ class _Forest:
     def grow(cls, lightgbm: Any, train: LabelledLists, valid: LabelledLists | None, settings: Any) -> _Forest:
         data = _dataset(lightgbm, train)
         if valid is None or not len(valid.lengths) or not settings.patience:
-            booster = lightgbm.train(_parameters(settings), data, settings.trees)
+            booster = lightgbm.train(_parameters(settings, train), data, settings.trees)
             return cls(booster.model_to_string(num_iteration=settings.trees), settings.trees, None)
         judged = valid
 
         def mrr(scores: Float64s, _: Any) -> tuple[str, float, bool]:
-            return "mrr", judged.mrr(scores), True
+            return "mrr", judged.quality(scores), True
 
         stop = lightgbm.early_stopping(settings.patience, verbose=False)
         options = {"valid_sets": [_dataset(lightgbm, judged, data)], "feval": mrr, "callbacks": [stop]}
-        booster = lightgbm.train(_parameters(settings), data, settings.trees, **options)
+        booster = lightgbm.train(_parameters(settings, train), data, settings.trees, **options)
         trees = booster.best_iteration
         stopped = booster.model_to_string(num_iteration=trees)
         on_valid = Trees.parse(stopped).predict(judged.features.values)
         if not settings.refit:
             return cls(stopped, trees, on_valid)
-        booster = lightgbm.train(_parameters(settings), _dataset(lightgbm, train.followed_by(judged)), trees)
+        every = train.followed_by(judged)
+        booster = lightgbm.train(_parameters(settings, every), _dataset(lightgbm, every), trees)
         return cls(booster.model_to_string(num_iteration=trees), trees, on_valid)
 
 
@@ -221,7 +238,7 @@ def _lightgbm() -> Any:
 def _dataset(lightgbm: Any, lists: LabelledLists, reference: Any = None) -> Any:
     return lightgbm.Dataset(
         lists.features.values,
-        lists.relevant.astype(np.int32),
+        lists.grades[0],
         weight=lists.rows,
         group=lists.lengths[lists.lengths > 0],
         feature_name=[name if _PLAIN.fullmatch(name) else f"column_{i}" for i, name in enumerate(lists.features.names)],
@@ -230,8 +247,9 @@ def _dataset(lightgbm: Any, lists: LabelledLists, reference: Any = None) -> Any:
     )
 
 
-def _parameters(settings: LambdaMARTSettings) -> dict[str, Any]:
-    return {
+def _parameters(settings: LambdaMARTSettings, lists: LabelledLists) -> dict[str, Any]:
+    graded = {} if lists.gains is None else {"label_gain": lists.grades[1]}
+    return graded | {
         "objective": "lambdarank",
         "metric": "None",  # validation MRR is ours
         "num_leaves": settings.leaves,

@@ -24,6 +24,7 @@ from capse.search.features import GROUPS, WITHOUT_USER, log_features
 from capse.search.features.feature_table import FeatureTable, ranks_within, standardised
 from capse.search.features.item_fields import KnownFields
 from capse.search.features.text_match import TextMatch
+from capse.search.logs.actions import EventWeights
 from capse.search.logs.documents import Documents
 from capse.search.logs.field_values import Column, from_arrow, to_arrow
 from capse.search.logs.history import earlier_clicks
@@ -73,6 +74,7 @@ class SP:
         rankers: Mapping[str, Ranker] | None = None,
         scores: Mapping[str, Float64s] | None = None,
         bias: PositionBias | None = None,
+        events: EventWeights | None = None,
     ) -> SP:
         """Learn from the judged lists of the training split; the validation split says when to stop.
 
@@ -81,16 +83,17 @@ class SP:
         ranker scores what it was trained on far better than anything else, and trees that see such scores trust it
         blindly. NaN stands for 'not scored'; a training or validation list has either all scores or none.
 
+        Where the log has events that are no clicks, a result's grade is what its user did, weighed by ``events``.
+
         With a ``bias`` every click counts for its inverse propensity, in training and where validation decides.
         """
         rankers, scores = dict(rankers or {}), dict(scores or {})
         _check(log, rankers, scores)
         text, known = TextMatch(log.documents.counted()), KnownFields.of(log)
         weights = None if bias is None else bias.weights(log, log.of_split("train"))
-        train, valid = (
-            _judged(log, split, _features_of(log, cutoffs, tuple(groups), space, scores, text, known), weights)
-            for split in ("train", "valid")
-        )
+        features = _features_of(log, cutoffs, tuple(groups), space, scores, text, known)
+        gains = log.actions.gains(log.satisfied, events or EventWeights()) if known.kinds else None
+        train, valid = (_judged(log, split, features, weights, gains) for split in ("train", "valid"))
         model = LambdaMART.fit(train, valid, settings)
         anonymous = None
         if set(WITHOUT_USER) & set(groups):
@@ -98,7 +101,10 @@ class SP:
             anonymous = LambdaMART.fit(_only(train, WITHOUT_USER), _only(valid, WITHOUT_USER), one)
         name, past = "blend" if rankers else "sp", TrainingPast.of(log, known.schema.most_days)
         standing = Standing(
-            _engine(log, weights), model.validation_mrr, anonymous.validation_mrr if anonymous else None
+            _engine(log, weights, gains),
+            model.validation_mrr,
+            anonymous.validation_mrr if anonymous else None,
+            metric="MRR" if gains is None else "graded NDCG",
         )
         items = log.fields.item
         return cls(model, anonymous, tuple(groups), space, rankers, name, standing, past, text, known, items)
@@ -154,7 +160,7 @@ class SP:
             self.space.save(folder / VECTORS)
         content = {"name": self.name, "groups": self.groups, "rankers": list(self.rankers)}
         has = {VECTORS: self.space is not None, ANONYMOUS: self.anonymous is not None}
-        said = {"fields": self.known.to_mapping()} if self.known.schema else {}
+        said = {"fields": self.known.to_mapping()} if self.known else {}
         write_json(folder / DESCRIPTION, content | has | said)
 
     @classmethod
@@ -247,11 +253,18 @@ def _features(
     return FeatureTable.beside([table, score_columns(scores, log.lengths[impressions])])
 
 
-def _judged(log: SearchLog, split: str, features: Featured, weights: Float64s | None) -> LabelledLists:
+def _judged(
+    log: SearchLog, split: str, features: Featured, weights: Float64s | None, gains: Float64s | None = None
+) -> LabelledLists:
     """The lists of a split that have a satisfied click; with ``weights`` (m,) each of them once for every click."""
     impressions = log.judged(split)
     rows = log.rows(impressions)
-    lists = LabelledLists(features(impressions), log.satisfied[rows], log.lengths[impressions])
+    lists = LabelledLists(
+        features(impressions),
+        log.satisfied[rows],
+        log.lengths[impressions],
+        gains=None if gains is None else gains[rows],
+    )
     return lists if weights is None else lists.per_click(weights[rows])
 
 
@@ -272,8 +285,8 @@ def _features_of(
     return features
 
 
-def _engine(log: SearchLog, weights: Float64s | None) -> float | None:
-    """The engine's MRR on the validation lists."""
+def _engine(log: SearchLog, weights: Float64s | None, gains: Float64s | None) -> float | None:
+    """The engine's quality on the validation lists."""
     if not len(log.judged("valid")):
         return None
 
@@ -281,8 +294,8 @@ def _engine(log: SearchLog, weights: Float64s | None) -> float | None:
         position = log.position[log.rows(impressions)].astype(np.float64)
         return FeatureTable.of({"position": position}, len(position))
 
-    lists = _judged(log, "valid", place, weights)
-    return lists.mrr(-lists.features.values[:, 0].astype(np.float64))
+    lists = _judged(log, "valid", place, weights, gains)
+    return lists.quality(-lists.features.values[:, 0].astype(np.float64))
 
 
 def _only(lists: LabelledLists, groups: Sequence[str]) -> LabelledLists:

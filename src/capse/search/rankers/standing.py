@@ -23,7 +23,7 @@ FILE = "standing.json"  # in the run
 
 @dataclass(frozen=True)
 class Standing:
-    """MRR on the validation lists; None where there was nothing to measure, and then the model ranks.
+    """MRR, or graded NDCG, on the validation lists; None where there was nothing to measure, and then the model ranks.
 
     >>> standing = Standing(engine=0.5, model=0.7, without_user=0.4)
     >>> standing.ranks_known, standing.ranks_unknown
@@ -34,6 +34,7 @@ class Standing:
     model: float | None = None  # with whatever is known of each list's user
     without_user: float | None = None  # for everybody
     unknown: str = "model"  # 'engine' keeps its order for users of whom nothing is known, whatever was measured
+    metric: str = "MRR"
 
     @property
     def ranks_known(self) -> bool:
@@ -62,7 +63,8 @@ class Standing:
             who = "users of whom nothing is known keep the engine's order"
         else:
             return ""
-        return f"on the validation lists {name} has an MRR of {figure:.4f}, the engine {self.engine:.4f}: {who}"
+        measured = f"an {self.metric}" if self.metric == "MRR" else f"a {self.metric}"
+        return f"on the validation lists {name} has {measured} of {figure:.4f}, the engine {self.engine:.4f}: {who}"
 
     def save(self, folder: Path) -> None:
         write_json(folder / FILE, asdict(self))
@@ -76,7 +78,7 @@ class Standing:
         try:
             content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             engine, model, without_user = (_figure(content[name]) for name in ("engine", "model", "without_user"))
-            return cls(engine, model, without_user, str(content["unknown"]))
+            return cls(engine, model, without_user, str(content["unknown"]), str(content.get("metric", "MRR")))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is damaged", "train the run again") from error
 

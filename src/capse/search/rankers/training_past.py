@@ -5,6 +5,7 @@ stored before, is added to it: of everybody what is later than the log, of a use
 
     past/clicks.parquet     user, session, query, document, time: satisfied clicks in the order in which they came
     past/shown.parquet      document, shown: how often
+    past/actions.parquet    user, document, kind, time: events that are no clicks, in their order, where there are any
     past/days.parquet       document, day, shown: on the latest days before the log's end, where a schema has windows
 
 It names users: whoever deletes one must delete the rows here too (`without`).
@@ -25,17 +26,19 @@ import pyarrow.parquet as pq
 from capse.arrays import Bools
 from capse.errors import RunError
 from capse.runs.atomic import atomic_path
+from capse.search.logs.actions import KINDS
 from capse.search.logs.history import Clicks
 from capse.search.logs.search_log import SPLITS, SearchLog
 from capse.search.times import DAY
 from capse.search.users.everyone import Everyone
 from capse.search.users.profiles import REMEMBERED
-from capse.search.users.user_state import PastClick, UserState
+from capse.search.users.user_state import PastAction, PastClick, UserState
 
 FOLDER = "past"
 _CLICKS = pa.schema([(name, pa.string()) for name in ("user", "session", "query", "document")] + [("time", pa.int64())])
 _SHOWN = pa.schema([("document", pa.string()), ("shown", pa.int64())])
 _DAYS = pa.schema([("document", pa.string()), ("day", pa.int64()), ("shown", pa.int64())])
+_ACTIONS = pa.schema([(name, pa.string()) for name in ("user", "document", "kind")] + [("time", pa.int64())])
 _UNTIL = b"until"  # in the metadata of clicks.parquet
 
 
@@ -47,6 +50,7 @@ class TrainingPast:
     shown: Mapping[str, int]  # by document
     until: int  # microseconds since 1970: whatever is earlier and of all people is in here
     days: pa.Table = field(default_factory=_DAYS.empty_table)  # of _DAYS
+    actions: pa.Table = field(default_factory=_ACTIONS.empty_table)  # of _ACTIONS; of a user who never asked null
 
     @classmethod
     def empty(cls) -> TrainingPast:
@@ -66,14 +70,16 @@ class TrainingPast:
         before = (~test & (log.time < until))[log.impression]
         counts = np.bincount(log.document[before], minlength=len(log.documents)).tolist()
         shown = {label: count for label, count in zip(log.documents.ids, counts, strict=True) if count}
-        return cls(pa.table(columns, schema=_CLICKS), shown, until, _by_day(log, before, until, days))
+        by_day, actions = _by_day(log, before, until, days), _actions_before(log, test, until)
+        return cls(pa.table(columns, schema=_CLICKS), shown, until, by_day, actions)
 
     def save(self, run: Path) -> None:
         folder = run / FOLDER
         folder.mkdir(exist_ok=True)
         clicks = self.clicks.replace_schema_metadata({_UNTIL: str(self.until)})
         shown = pa.table({"document": list(self.shown), "shown": list(self.shown.values())}, schema=_SHOWN)
-        tables = {"clicks": clicks, "shown": shown} | ({"days": self.days} if len(self.days) else {})
+        more = {name: table for name, table in (("days", self.days), ("actions", self.actions)) if len(table)}
+        tables = {"clicks": clicks, "shown": shown, **more}
         for name, table in tables.items():
             with atomic_path(folder / f"{name}.parquet") as temporary:
                 pq.write_table(table, temporary)
@@ -92,14 +98,22 @@ class TrainingPast:
             days = (
                 pq.read_table(path).cast(_DAYS) if (path := folder / "days.parquet").exists() else _DAYS.empty_table()
             )
-            return cls(clicks.cast(_CLICKS), counts, until, days)
+            path = folder / "actions.parquet"
+            actions = pq.read_table(path).cast(_ACTIONS) if path.exists() else _ACTIONS.empty_table()
+            return cls(clicks.cast(_CLICKS), counts, until, days, actions)
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:
             raise RunError(f"{folder} is damaged", "train the run again") from error
 
     def without(self, users: Collection[str]) -> TrainingPast:
         """The same without the clicks of some users."""
-        theirs = pc.is_in(self.clicks["user"], value_set=pa.array(users, pa.string()))
-        return replace(self, clicks=self.clicks.filter(pc.invert(theirs)))
+        clicks, actions = (_without(table, users) for table in (self.clicks, self.actions))
+        return replace(self, clicks=clicks, actions=actions)
+
+    @property
+    def users(self) -> set[str]:
+        """Whom it names."""
+        names = [*self.clicks["user"].unique().to_pylist(), *self.actions["user"].unique().to_pylist()]
+        return {name for name in names if name is not None}
 
     def everyone(
         self,
@@ -115,16 +129,19 @@ class TrainingPast:
         columns = (self.clicks[name].to_pylist() for name in ("document", "time", "query"))
         for document, time, query in zip(*columns, strict=True):
             everyone.click(document, time, query)
+        for kind, document in zip(self.actions["kind"].to_pylist(), self.actions["document"].to_pylist(), strict=True):
+            everyone.act(kind, document)
         return everyone
 
     def joined(self, user: str, state: UserState) -> UserState:
         """What is known of a user from the log and from elsewhere; a click that both have is one."""
-        own = self._by_user.get(user)
-        if not own:
+        own, done = self._by_user.get(user, []), self._done_by.get(user, [])
+        if not own and not done:
             return state
-        known = {(click.document, click.time) for click in own}
+        known, did = {(click.document, click.time) for click in own}, set(done)
         later = [click for click in state.clicks if (click.document, click.time) not in known]
-        return UserState([*own, *later][-REMEMBERED:], state.texts)
+        then = [action for action in state.actions if action not in did]
+        return UserState([*own, *later][-REMEMBERED:], state.texts, [*done, *then][-REMEMBERED:])
 
     @cached_property
     def _by_user(self) -> dict[str, list[PastClick]]:
@@ -133,6 +150,29 @@ class TrainingPast:
         for user, *click in zip(*columns, strict=True):
             found.setdefault(user, []).append(PastClick(*click))
         return {user: clicks[-REMEMBERED:] for user, clicks in found.items()}
+
+    @cached_property
+    def _done_by(self) -> dict[str, list[PastAction]]:
+        found: dict[str, list[PastAction]] = {}
+        columns = (self.actions[name].to_pylist() for name in ("user", "document", "kind", "time"))
+        for user, *action in zip(*columns, strict=True):
+            found.setdefault(user, []).append(PastAction(*action))
+        return {user: actions[-REMEMBERED:] for user, actions in found.items()}
+
+
+def _without(table: pa.Table, users: Collection[str]) -> pa.Table:
+    return table.filter(pc.invert(pc.is_in(table["user"], value_set=pa.array(users, pa.string()))))
+
+
+def _actions_before(log: SearchLog, test: Bools, until: int) -> pa.Table:
+    """Events before a moment, those on lists of the ``test`` period left out."""
+    actions = log.actions
+    of_test = (actions.row >= 0) & test[log.impression[actions.row]] if len(actions) else actions.row >= 0
+    known = actions.where((actions.time < until) & ~of_test)
+    users = pa.array(log.users, pa.string()).take(pa.array(known.user, mask=known.user < 0))
+    documents, kinds = _labels(log.documents.ids, known.document), _labels(KINDS, known.kind)
+    columns = {"user": users, "document": documents, "kind": kinds, "time": known.time}
+    return pa.table(columns, schema=_ACTIONS)
 
 
 def _by_day(log: SearchLog, before: Bools, until: int, days: int) -> pa.Table:

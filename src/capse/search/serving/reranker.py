@@ -125,6 +125,11 @@ class Reranker:
         if self.everyone is not None and time >= self.scorer.past.until:
             self.everyone.show(documents, time)
 
+    def count_action(self, document: str, kind: str, time: int) -> None:
+        """The same of an event that is no click."""
+        if self.everyone is not None and time >= self.scorer.past.until:
+            self.everyone.act(kind, document)
+
     def count_from_the_beginning(self) -> None:
         """Forget what was counted since the run's own log ended."""
         if isinstance(self.scorer, TreeLists):

@@ -6,7 +6,7 @@ log tells at the same moment, since both number clicks in the order in which the
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -87,6 +87,7 @@ class Everyone:
         self.texts_of = texts_of or {}  # field -> document -> texts
         self.texts = {name: Tally() for name in self.texts_of}
         self.days = Days(days)
+        self.actions: defaultdict[str, Counter[str]] = defaultdict(Counter)  # kind of event -> document -> how often
         self.clicks = 0  # that counted
         self.numbered = 0  # the number of the next click: one that was taken back leaves its number unused
         self.shown = 0  # results
@@ -121,6 +122,10 @@ class Everyone:
             self._window.remove((found.number, document))
         self._count(document, -1, -1 if recent else 0)
         self._count_days("clicked", {document: -1}, time // DAY)
+
+    def act(self, kind: str, document: str) -> None:
+        """Count an event that is no click."""
+        self.actions[kind][document] += 1
 
     def show(self, documents: Sequence[str], time: int = 0) -> None:
         """Count a list that was shown at a moment."""

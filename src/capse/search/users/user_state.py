@@ -56,6 +56,15 @@ class PastClick:
 
 
 @dataclass(frozen=True, slots=True)
+class PastAction:
+    """What else the user did with a document; see `capse.search.logs.actions`."""
+
+    document: str
+    kind: str
+    time: int  # microseconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentText:
     """What a document says that runs do not know by its id."""
 
@@ -78,6 +87,7 @@ class UserState:
 
     clicks: list[PastClick] = field(default_factory=list)  # at most REMEMBERED, the latest last
     texts: dict[str, DocumentText] = field(default_factory=dict)  # of clicked documents that a run does not know
+    actions: list[PastAction] = field(default_factory=list)  # at most REMEMBERED, the latest last
 
     def click(self, click: PastClick, text: DocumentText | None = None) -> None:
         """Take in a satisfied click, the most recent; with a ``text`` the document is known by it from now on."""
@@ -88,6 +98,11 @@ class UserState:
             del self.clicks[:-REMEMBERED]
             kept = {one.document for one in self.clicks}
             self.texts = {document: known for document, known in self.texts.items() if document in kept}
+
+    def act(self, action: PastAction) -> None:
+        """Take in an event that is no click, the most recent."""
+        self.actions.append(action)
+        del self.actions[:-REMEMBERED]
 
     def clicks_of(self, scale: OneScale, session: str, time: int) -> list[PastClick]:
         """Those of a session, of the day of ``time``, or all."""
@@ -113,7 +128,8 @@ class UserState:
     def to_mapping(self) -> dict[str, Any]:
         """The state as values that JSON can hold."""
         texts = {document: asdict(text) for document, text in self.texts.items()}
-        return {"clicks": [asdict(click) for click in self.clicks], "texts": texts}
+        actions = {"actions": [asdict(action) for action in self.actions]} if self.actions else {}
+        return {"clicks": [asdict(click) for click in self.clicks], "texts": texts, **actions}
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> UserState:
@@ -131,9 +147,11 @@ class UserState:
                 str(document): DocumentText(str(row["title"]), None if row["text"] is None else str(row["text"]))
                 for document, row in values.get("texts", {}).items()
             }
+            done = values.get("actions", ())
+            actions = [PastAction(str(row["document"]), str(row["kind"]), int(row["time"])) for row in done]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError("what is stored of a user is damaged", _DAMAGED) from error
-        return cls(clicks[-REMEMBERED:], texts)
+        return cls(clicks[-REMEMBERED:], texts, actions[-REMEMBERED:])
 
     def to_bytes(self) -> bytes:
         """The state in a compact form: column by column, since neighbours are alike, times as differences."""
@@ -141,7 +159,8 @@ class UserState:
         columns = [[getattr(click, name) for click in self.clicks] for name in ("document", "session", "query")]
         differences = times[:1] + [later - earlier for earlier, later in pairwise(times)]
         texts = [[document, text.title, text.text] for document, text in self.texts.items()]
-        content = json.dumps([*columns, differences, texts], ensure_ascii=False, separators=(",", ":"))
+        actions = [[[action.document, action.kind, action.time] for action in self.actions]] if self.actions else []
+        content = json.dumps([*columns, differences, texts, *actions], ensure_ascii=False, separators=(",", ":"))
         return _FORMAT + zlib.compress(content.encode("utf-8", "surrogatepass"), 1)
 
     @classmethod
@@ -150,9 +169,10 @@ class UserState:
         try:
             if content[:1] != _FORMAT:
                 raise ValueError("another format")
-            documents, sessions, queries, differences, texts = json.loads(zlib.decompress(content[1:]))
+            documents, sessions, queries, differences, texts, *more = json.loads(zlib.decompress(content[1:]))
+            actions = [PastAction(*row) for row in (more[0] if more else ())]
             times = accumulate(differences)
             clicks = [PastClick(*row) for row in zip(documents, sessions, times, queries, strict=True)]
-            return cls(clicks, {document: DocumentText(title, text) for document, title, text in texts})
+            return cls(clicks, {document: DocumentText(title, text) for document, title, text in texts}, actions)
         except (ValueError, TypeError, zlib.error) as error:
             raise RunError("what is stored of a user is damaged", _DAMAGED) from error

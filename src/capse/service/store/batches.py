@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, text, update
 from capse.search.users.profiles import REMEMBERED
 from capse.search.users.user_state import UserState
 from capse.service.store.changes import write_changes
-from capse.service.store.event import Event
+from capse.service.store.event import ACTIONS, Event
 from capse.service.store.folding import Batch, EventRow, LastClicks, SessionKey, UserRow, folded, text_of
 from capse.service.store.schema import events, users
 
@@ -26,9 +26,11 @@ def read_state(connection: Connection, number: int, content: bytes | None, count
 
 
 def refold(connection: Connection, number: int) -> UserState:
-    """A user's state from the stored clicks that count: the latest, which are all that a state remembers."""
+    """A user's state from the stored events that count: the latest, which are all that a state remembers."""
     counted = EVENTS.where(events.c.user == number, events.c.folded.is_not(None)).order_by(events.c.folded.desc())
-    return folded(event_of(row) for row in reversed(connection.execute(counted.limit(REMEMBERED)).all()))
+    done = EVENTS.where(events.c.user == number, events.c.kind.in_(ACTIONS)).order_by(events.c.number.desc())
+    clicks, actions = (connection.execute(wanted.limit(REMEMBERED)).all() for wanted in (counted, done))
+    return folded(map(event_of, reversed(clicks)), map(event_of, reversed(actions)))
 
 
 def event_of(row: Row[Any]) -> Event:
@@ -141,7 +143,7 @@ def save_batch(connection: Connection, batch: Batch) -> None:
             "new_folded": user.folded,
         }
         for name, user in changed.items()
-        if user.folded
+        if user.folded or user.state is not None
     ]
     if states:
         connection.execute(_KEEP, states)

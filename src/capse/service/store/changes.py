@@ -30,7 +30,7 @@ class Change:
         int  # 1: a click counts, or a list was shown; −1: the click does not count any more; 0: somebody was forgotten
     )
     documents: tuple[str, ...] = ()  # that were shown, or the one that was clicked
-    clicked: bool = False
+    kind: str = ""  # impression, click, or what else was done with the document
     query: str = ""
     time: int = 0  # microseconds since 1970
 
@@ -57,8 +57,8 @@ def read_changes(engine: Engine, after: int) -> list[Change]:
             Change(
                 row.number,
                 row.step,
-                (row.document,) if row.kind == "click" else tuple(json.loads(row.documents or "[]")),
-                row.kind == "click",
+                tuple(json.loads(row.documents or "[]")) if row.document is None else (row.document,),
+                row.kind or "",
                 row.query or "",
                 row.time or 0,
             )

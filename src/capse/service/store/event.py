@@ -9,10 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from capse.service.fields import DocumentText, Dwell, Id, Microseconds, Query, Session, Title, UserId
 from capse.service.limits import MAX_SHOWN
 
-Kind = Literal["impression", "click", "dwell"]
+Kind = Literal["impression", "click", "dwell", "view", "cart", "purchase", "like", "dislike"]
+ACTIONS: tuple[Kind, ...] = ("view", "cart", "purchase", "like", "dislike")
 
-_NEEDED = {"impression": {"documents"}, "click": {"document"}, "dwell": {"click", "dwell"}}
-_ALLOWED = {"impression": {"query"}, "click": {"query", "dwell", "title", "text"}, "dwell": set()}
+_NEEDED: dict[Kind, set[str]] = {"impression": {"documents"}, "click": {"document"}, "dwell": {"click", "dwell"}}
+_NEEDED |= {kind: {"document"} for kind in ACTIONS}
+_ALLOWED: dict[Kind, set[str]] = {"impression": {"query"}, "click": {"query", "dwell", "title", "text"}, "dwell": set()}
+_ALLOWED |= {kind: {"query"} for kind in ACTIONS}
 
 
 class Event(BaseModel):
@@ -22,17 +25,18 @@ class Event(BaseModel):
 
     id: Id = Field(description="The sender's, unique among the user's events", examples=["e2"])
     kind: Kind = Field(
-        description="impression: a list was shown; click: a document was opened; dwell: how long a click lasted",
+        description="impression: a list was shown; click: a document was opened; dwell: how long a click lasted; "
+        "view, cart, purchase, like, dislike: what else was done with a document",
         examples=["click"],
     )
     user: UserId = Field(examples=["ada"])
     session: Session = Field("", examples=["s1"])
     time: Microseconds = Field(description="Microseconds since 1970")
-    query: Query = Field("", description="Of an impression, and of a click", examples=["shortest path"])
+    query: Query = Field("", description="Of an impression, or of what was done then", examples=["shortest path"])
     documents: tuple[Id, ...] = Field(
         (), max_length=MAX_SHOWN, description="Of an impression: what was shown, in that order"
     )
-    document: Id | None = Field(None, description="Of a click", examples=["d7"])
+    document: Id | None = Field(None, description="Of a click, a view, a cart and so on", examples=["d7"])
     click: Id | None = Field(None, description="Of a dwell: the click's id", examples=[None])
     dwell: Dwell | None = Field(
         None, description="Seconds; of a dwell, and of a click where they are known", examples=[42.0]

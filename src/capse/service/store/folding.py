@@ -15,9 +15,9 @@ from typing import Literal, TypeVar
 from capse.errors import EventConflictError
 from capse.search.satisfaction import Satisfaction
 from capse.search.users.profiles import REMEMBERED
-from capse.search.users.user_state import DocumentText, PastClick, UserState
+from capse.search.users.user_state import DocumentText, PastAction, PastClick, UserState
 from capse.service.limits import REMEMBERED_TEXT
-from capse.service.store.event import Event
+from capse.service.store.event import ACTIONS, Event
 
 Outcome = Literal["accepted", "repeated"]
 EventKey = tuple[str, str]  # user and id
@@ -107,6 +107,12 @@ class Batch:
             for former in self._follow(event):
                 self._judge(former)
             self._judge(event)
+        elif event.kind in ACTIONS:
+            user = self.users[event.user]
+            state = _copied(user.state)
+            state.act(past_action(event))
+            self.users[event.user] = replace(user, state=state)
+            self.steps.append(((event.user, event.id), 1))
         elif event.kind == "dwell":
             assert event.click is not None
             assert event.dwell is not None
@@ -167,6 +173,11 @@ def past_click(event: Event) -> PastClick:
     return PastClick(event.document or "", event.session, event.time, event.query)
 
 
+def past_action(event: Event) -> PastAction:
+    """Another event as a state remembers it."""
+    return PastAction(event.document or "", event.kind, event.time)
+
+
 def text_of(event: Event) -> DocumentText | None:
     """What a state remembers of a document by its text: the beginning."""
     if not event.title and not event.text:
@@ -174,9 +185,11 @@ def text_of(event: Event) -> DocumentText | None:
     return DocumentText(event.title, None if event.text is None else event.text[:REMEMBERED_TEXT])
 
 
-def folded(clicks: Iterable[Event]) -> UserState:
-    """A state from clicks that count, in that order."""
+def folded(clicks: Iterable[Event], actions: Iterable[Event] = ()) -> UserState:
+    """A state from clicks that count, in that order, and from other events in theirs."""
     state = UserState()
+    for action in actions:
+        state.act(past_action(action))
     for click in clicks:
         state.click(past_click(click), text_of(click))
     return state
@@ -188,7 +201,7 @@ def _as_sent(event: Event) -> Event:
 
 
 def _copied(state: UserState | None) -> UserState:
-    return UserState() if state is None else UserState(list(state.clicks), dict(state.texts))
+    return UserState() if state is None else UserState(list(state.clicks), dict(state.texts), list(state.actions))
 
 
 def _over(below: MutableMapping[_Key, _Value]) -> MutableMapping[_Key, _Value]:

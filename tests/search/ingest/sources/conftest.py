@@ -20,6 +20,7 @@ class Staged:
     results: list[dict[str, Any]]
     clicks: list[dict[str, Any]]
     documents: list[dict[str, Any]]
+    actions: list[dict[str, Any]]
     fields: list[dict[str, Any]]
     rejects: list[dict[str, Any]]
     notes: list[str]

@@ -64,6 +64,7 @@ SOURCES: Registry[Source] = Registry(
         "search17": f"{__name__}.search17",
         "trec": f"{__name__}.trec",
         "metarank": f"{__name__}.metarank",
+        "ubi": f"{__name__}.ubi",
         "git": f"{__name__}.git",
     },
 )

@@ -1,12 +1,15 @@
 """JSON lines: an impression or a document per line.
 
     {"time": ..., "user": ..., "query": ..., "results": [...], "clicks": [...], "session"?, "split"?, "impression"?,
-     "fields"?, "user_fields"?}
+     "fields"?, "user_fields"?, "events"?}
+    {"event": "cart", "document": ..., "time": ..., "user": ..., "impression"?}
     {"document": ..., "title"?, "text"?, "terms"?, "fields"?}
 
 ``time`` (or ``timestamp``) is what `log_time` reads. A result is a document's id, or an object with ``document`` (or
 ``doc``, ``id``), ``title``, ``text`` and ``terms``. A click is a document's id, or an object with that and ``time``,
-``dwell`` (seconds) and ``event`` (the click's own id). An impression without an ``impression`` (or ``id``) is known by
+``dwell`` (seconds) and ``event`` (the click's own id). An event that is no click has a kind as ``event``
+(`capse.search.logs.actions`), a document and a time; it stands among the ``events`` of its impression, or in a line of
+its own. An impression without an ``impression`` (or ``id``) is known by
 what else its line holds, so the same line twice is one event. ``fields`` are objects of names and values: of the
 document, of the request, of the user who asks, and in a result of the document in this list
 (`capse.search.logs.field_schema`).
@@ -62,6 +65,8 @@ class _Line:
         try:
             if "results" in record:
                 return self.impression(record)
+            if "event" in record:
+                return self.action(record, _text(record.get("impression")))
             if any(name in record for name in _DOCUMENT):
                 return self.document(record)
         except ValueError as error:
@@ -89,6 +94,7 @@ class _Line:
                 self.document({name: value for name, value in result.items() if name != "fields"})
             if isinstance(result, dict):
                 self.fields("result", result.get("fields"), impression=label, document=document)
+        self.actions(label, record.get("events") or [])
         self.fields("request", record.get("fields"), impression=label)
         self.fields("user", record.get("user_fields"), impression=label)
         for click in clicks:
@@ -96,6 +102,24 @@ class _Line:
                 self.click(label, click)
             except ValueError as error:
                 self.reject(f"click with {error}", click)
+
+    def actions(self, impression: str, events: Any) -> None:
+        if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+            self.reject("events that are not a list of objects", events)
+            events = []
+        for event in events:
+            try:
+                self.action(event, impression)
+            except ValueError as error:
+                self.reject(f"event with {error}", event)
+
+    def action(self, event: Mapping[str, Any], impression: str | None) -> None:
+        kind, document, user = _text(event.get("event")), _text(_first(event, _DOCUMENT)), _text(event.get("user"))
+        time = _time(event)
+        if kind == "click" and impression is not None:
+            self.staging.click(impression, document, time=time)
+        else:
+            self.staging.action(kind, document, impression=impression, user=user, time=time)
 
     def click(self, impression: str, click: Any) -> None:
         details = click if isinstance(click, dict) else {}

@@ -20,12 +20,14 @@ from typing import Any
 
 from capse.search.ingest.sources.files import encodable, first_object, lines, with_suffix
 from capse.search.ingest.staging import Staging
+from capse.search.logs.actions import KINDS
 from capse.search.logs.field_schema import Scope
 from capse.search.times import log_time
 
 _SUFFIXES = (".jsonl", ".ndjson", ".json")
 _EVENTS = ("item", "user", "ranking", "interaction")
 _TITLES = ("title", "name")
+_KIND_OF = {"add_to_cart": "cart", "addtocart": "cart", "buy": "purchase", "order": "purchase", "favourite": "like"}
 _LARGEST = 2**63 // 1000  # milliseconds that fit as microseconds
 
 
@@ -160,11 +162,15 @@ class _Events:
 
     def _interaction(self, event: Mapping[str, Any]) -> None:
         kind = _label(event, "type") or "interaction without a type"
-        if kind not in self.click_types:
-            self.left_out[kind] += 1
-            return
         ranking, item, own = (_label(event, name) for name in ("ranking", "item", "id"))
-        self.staging.click(ranking, item, time=_time(event), event=own)
+        if kind in self.click_types and ranking is not None:
+            self.staging.click(ranking, item, time=_time(event), event=own)
+        elif kind in self.click_types or kind in _KIND_OF or kind in KINDS:
+            user = _label(event, "user") or _label(event, "session")
+            action = "click" if kind in self.click_types else _KIND_OF.get(kind, kind)
+            self.staging.action(action, item, impression=ranking, user=user, time=_time(event), event=own)
+        else:
+            self.left_out[kind] += 1
 
 
 def _time(event: Mapping[str, Any]) -> int:
