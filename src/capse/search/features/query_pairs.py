@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -68,9 +68,10 @@ class QueryPairs:
 
     def __init__(self, queries: Sequence[Query]) -> None:
         self._codes = codes(query.text for query in queries)
-        self._terms = _rows([query.terms for query in queries], [np.ones(len(query.terms)) for query in queries])
+        self._terms = _rows([query.terms for query in queries]).signs
         self._sizes = np.diff(self._terms.starts)
-        self._words = _rows([query.words for query in queries], [query.weights for query in queries])
+        weights = [query.weights for query in queries]
+        self._words = replace(_rows([query.words for query in queries]), values=np.concatenate([np.zeros(0), *weights]))
 
     def same(self, i: Any, j: Any) -> Bools:
         return np.asarray(self._codes[i] == self._codes[j])
@@ -84,10 +85,11 @@ class QueryPairs:
         return paired(self._words, i, self._words, j)
 
 
-def _rows(columns: Sequence[Int64s], values: Sequence[Float64s]) -> Rows:
+def _rows(columns: Sequence[Int64s]) -> Rows:
+    """Zeros in these columns."""
     starts = np.concatenate([[0], np.cumsum([len(row) for row in columns])]).astype(np.int64)
-    none = np.zeros(0, np.int64)
-    return Rows(starts, np.concatenate([none, *columns]), np.concatenate([none.astype(float), *values]))
+    found = np.concatenate([np.zeros(0, np.int64), *columns])
+    return Rows(starts, found, np.zeros(len(found)))
 
 
 @lru_cache(KEPT)

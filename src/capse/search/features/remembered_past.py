@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 
@@ -41,8 +42,15 @@ class ShownNow:
     numbers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # field -> document -> number
 
     def places_of(self, kind: str, documents: Sequence[str]) -> list[str]:
-        of = self.places[kind]
-        return [of.get(document, "") for document in documents]
+        return list(map(self.places[kind].get, documents, repeat("")))
+
+    def here(self, kind: str) -> list[str]:
+        """(r,) the places of the results."""
+        return self._here[kind]
+
+    @cached_property
+    def _here(self) -> dict[str, list[str]]:
+        return {kind: self.places_of(kind, self.documents) for kind in self.places}
 
 
 @dataclass(frozen=True)
@@ -73,8 +81,8 @@ class UserPast:
     def in_place(self, kind: str) -> tuple[Int64s, Int64s]:
         clicked = self.shown.places_of(kind, [click.document for click in self.clicks])
         ever, lately = Counter(clicked), Counter(clicked[-self.scope.window :])
-        here = self.shown.places_of(kind, self.shown.documents)
-        return np.array([ever[place] for place in here]), np.array([lately[place] for place in here])
+        here = self.shown.here(kind)
+        return _counted(ever, here), _counted(lately, here)
 
     def with_texts(self, name: str, texts: Sets) -> tuple[Int64s, Int64s]:
         of = self.shown.texts[name]
@@ -107,7 +115,7 @@ class UserPast:
 
 
 def _counted(counts: Counter[str], names: Sequence[str]) -> Int64s:
-    return np.array([counts[name] for name in names], np.int64)
+    return np.array(list(map(counts.get, names, repeat(0))), np.int64)  # `counts[name]` calls Python for absent ones
 
 
 @dataclass(frozen=True)
@@ -129,8 +137,8 @@ class EveryonePast:
         raise NotImplementedError("likeness is a feature of users and sessions")
 
     def in_place(self, kind: str) -> tuple[Int64s, Int64s]:
-        tally, here = self.everyone.places[kind], self.shown_now.places_of(kind, self.shown_now.documents)
-        return np.array([tally.clicked[place] for place in here]), np.array([tally.lately[place] for place in here])
+        tally, here = self.everyone.places[kind], self.shown_now.here(kind)
+        return _counted(tally.clicked, here), _counted(tally.lately, here)
 
     def shown(self) -> Int64s:
         return np.full(len(self.shown_now.documents), self.everyone.shown)
@@ -163,8 +171,8 @@ class EveryonePast:
         if kind == "document":
             tally, here = self.everyone.documents, list(self.shown_now.documents)
         else:
-            tally, here = self.everyone.places[kind], self.shown_now.places_of(kind, self.shown_now.documents)
-        return np.array([tally.clicked[name] for name in here]), np.array([tally.shown[name] for name in here])
+            tally, here = self.everyone.places[kind], self.shown_now.here(kind)
+        return _counted(tally.clicked, here), _counted(tally.shown, here)
 
     @cached_property
     def _on_document(self) -> Clicked:

@@ -44,6 +44,7 @@ class Asked:
 
     query: str
     documents: Sequence[ShownDocument]  # (r,)
+    vectors: Sequence[Float32s]  # (r,) of the documents, in the scorer's own space
     positions: Sequence[int]  # (r,) from 1
     user: str
     state: UserState
@@ -208,12 +209,9 @@ class TreeLists:
     def _document_vectors(self, asked: Asked) -> DocumentVectors | None:
         if self.ranker.space is None:
             return None
-        shown = {document.id: document for document in asked.documents}
+        shown = {document.id: vector for document, vector in zip(asked.documents, asked.vectors, strict=True)}
 
         def vector(document: str) -> Float32s | None:
-            known = self.vectors.space.known.get(document)
-            if known is not None and document not in shown:
-                return known
-            return self.vectors.of(shown[document]) if document in shown else self.vectors.past(asked.state, document)
+            return shown[document] if document in shown else self.vectors.past(asked.state, document)
 
         return DocumentVectors(vector, self.vectors.space.width)

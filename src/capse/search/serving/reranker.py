@@ -164,7 +164,8 @@ class Reranker:
         at = parse_time(clock.time() if time is None else time)
         of_user = self.scorer.past.joined(user, state or UserState())
         ranked, positions = [shown[place] for place in known], [place + 1 for place in known]
-        asked = Asked(query, ranked, positions, user, of_user, session, at, fields or {}, user_fields or {})
+        of_ranked = [vector for vector in vectors if vector is not None]
+        asked = Asked(query, ranked, of_ranked, positions, user, of_user, session, at, fields or {}, user_fields or {})
         scores = self.scorer.scores(asked) if known else None
         if scores is None:
             reason = Reasons() if explain else None
