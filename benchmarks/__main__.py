@@ -1,7 +1,8 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
     python -m benchmarks [NAME ...]        names: import, training, steps, evaluation, scoring, rerank, refining,
-                                            ingest, store, service, soak, shop; without one, all but the last two
+                                            refining-dense, ingest, store, service, soak, shop; without one,
+                                            all but the last two
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "scoring": "scoring_speed",
     "rerank": "rerank_speed",
     "refining": "refining_speed",
+    "refining-dense": "refining_dense",
     "ingest": "search_ingest_speed",
     "store": "store_speed",
     "service": "service_load",
