@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from capse.errors import SettingsError, StorageError
-from capse.runs.atomic import atomic_folder, atomic_path, check_free, storage_errors, write_json, write_text
+from capse.runs.atomic import (
+    atomic_folder,
+    atomic_path,
+    check_free,
+    replaced_folder,
+    storage_errors,
+    write_json,
+    write_text,
+)
 
 
 def contents(folder):
@@ -122,6 +130,41 @@ def test_a_failure_in_the_middle_leaves_no_folder(tmp_path, failure):
     with pytest.raises(expected):
         write()
     assert contents(tmp_path) == []
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A folder that is to be replaced, and what a killed process has left beside it."""
+    path = tmp_path / "run"
+    for folder in (path, tmp_path / ".run.new.part", tmp_path / ".run.before.part"):
+        folder.mkdir()
+        (folder / "old").write_text("x")
+    return path
+
+
+def test_a_folder_takes_the_place_of_another(old):
+    with replaced_folder(old) as fresh:
+        fresh.mkdir()
+        (fresh / "new").write_text("y")
+        assert contents(old) == ["old"]
+    assert contents(old.parent) == ["run", "run/new"]
+
+
+def test_a_failure_in_the_middle_leaves_the_folder_that_was_there(old):
+    def stopped():
+        with replaced_folder(old) as fresh:
+            fresh.mkdir()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert contents(old.parent) == ["run", "run/old"]
+
+
+def test_a_folder_that_cannot_take_the_place_gives_it_back(old):
+    with pytest.raises(StorageError), replaced_folder(old):
+        pass  # there is no new folder
+    assert contents(old.parent) == ["run", "run/old"]
 
 
 def test_a_file_where_a_folder_should_be_is_a_storage_error(tmp_path):
