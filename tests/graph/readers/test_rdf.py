@@ -84,6 +84,14 @@ def test_what_would_end_the_process_is_refused(tmp_path: Path, name: str, conten
     assert (done.returncode, "error: " in done.stderr) == (2, True), done.stderr
 
 
+def test_levels_are_counted_and_not_brackets(tmp_path: Path) -> None:
+    """200 of them are as deep as it may be, and a wide text is not deep."""
+    with pytest.raises(DataError, match="Unexpected char"):  # damaged, but not too deep
+        read(tmp_path / "deep.jsonld", '{"http://x/r":' * 200 + "x")
+    wide = ", ".join(f'{{"@id": "http://x/{n}", "http://x/r": [{{"@id": "http://x/{n + 1}"}}]}}' for n in range(150))
+    assert len(read(tmp_path / "wide.jsonld", f"[{wide}]")) == 150
+
+
 def test_brackets_in_strings_are_no_levels(tmp_path: Path) -> None:
     text = '{"@id": "http://x/a", "http://x/r": {"@id": "http://x/b"}, "http://x/n": "' + '[{\\"' * 300 + '"}'
     assert len(read(tmp_path / "x.jsonld", text)) == 1

@@ -1,9 +1,11 @@
 """Every format, plain and compressed, and every way in which a file can be bad."""
 
 import bz2
+import errno
 import gzip
 import json
 import lzma
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 
 from capse.errors import DataError, MissingExtraError
 from capse.graph.readers import delimited, read_triples
-from capse.graph.readers.files import LONGEST_LINE
+from capse.graph.readers.files import LONGEST_LINE, lines
 from capse.graph.readers.rows import LONGEST_LABEL, table_of
 
 ROWS = [("http://x/a", "http://x/likes", "http://x/b"), ("http://x/b", "http://x/likes", "http://x/ü")]
@@ -105,6 +107,7 @@ def test_unusual_but_right(tmp_path, name, content, expected):
     [
         ((["b"], ["x"], ["c"], ["a"]), ("predicate", "note", "object", "subject")),
         ((["a"], ["b"], ["c"], ["x"]), ("x1", "x2", "x3", "x4")),
+        ((["a"], ["b"], ["c"]), ("x1", "x2", "x3")),
         ((pa.array(["a"], pa.large_string()), ["b"], ["c"]), ("h", "r", "t")),
         ((pa.array(["a", "unused", ""]).dictionary_encode()[:1], ["b"], ["c"]), ("head", "relation", "tail")),
         ((pa.array(["a"]).cast(pa.dictionary(pa.int8(), pa.string())), ["b"], ["c"]), ("head", "relation", "tail")),
@@ -112,6 +115,15 @@ def test_unusual_but_right(tmp_path, name, content, expected):
 )
 def test_parquet_columns(tmp_path, columns, names):
     assert read(tmp_path, "graph.parquet", parquet_bytes(*columns, names=names)) == [("a", "b", "c")]
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path, monkeypatch):
+    def failing(*arguments, **more):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("capse.graph.readers.files.open_binary", failing)
+    with pytest.raises(DataError, match=r"graph\.txt: cannot be read \(Input/output error\)"):
+        list(lines(tmp_path / "graph.txt"))
 
 
 def test_parquet_numbers_are_labels(tmp_path):
