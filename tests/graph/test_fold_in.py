@@ -1,0 +1,114 @@
+"""The loss by which new entities are folded in, and where they begin, against plain loops over the formulas."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from capse.errors import SettingsError
+from capse.graph import fold_in
+from capse.graph.fold_in import FoldIn
+from capse.models import build_model, model_settings
+from capse.triples import TripleIndex
+
+ENTITIES, RELATIONS = 7, 2
+TRAIN = np.array([[0, 0, 1], [0, 0, 2], [3, 0, 1], [4, 1, 5], [6, 1, 5], [2, 1, 0]])
+FACTS = np.array([[7, 0, 1], [3, 0, 7], [7, 1, 8], [8, 1, 5]])  # of new entities 7 and 8
+DRAWN = torch.tensor([1, 4, 0, 6, 6])
+
+
+@pytest.fixture(params=[("distmult", False), ("complex", True), ("transe", False)], ids=lambda one: one[0])
+def model(request):
+    name, reciprocal = request.param
+    settings = model_settings({"name": name, "dim": 4, "reciprocal": reciprocal})
+    return build_model(settings, ENTITIES, RELATIONS, seed=3).double()
+
+
+@pytest.fixture
+def train():
+    return TripleIndex(TRAIN, ENTITIES, RELATIONS)
+
+
+@pytest.fixture
+def vectors(model):
+    return torch.from_numpy(np.random.default_rng(1).normal(size=(2, model.entities.shape[1])))
+
+
+def plain_loss(model, vectors, drawn):
+    """Σ over both questions of each fact of log Σ_e exp f(e) − f(answer); who is drawn stands for E / n entities."""
+    table = torch.cat([model.entities.detach(), vectors])
+
+    def f(h, r, t, backwards):
+        if backwards and model.reciprocal:
+            h, r, t = t, r + RELATIONS, h
+        score = model.scorer.score_triples(table[[h]], model.relations.detach()[[r]], table[[t]])
+        return float(score)
+
+    total = 0.0
+    for h, r, t in FACTS.tolist():
+        for asking, answer, backwards in ((h, t, False), (t, h, True)):
+
+            def question(e, asking=asking, backwards=backwards, r=r):
+                return f(e, r, asking, True) if backwards else f(asking, r, e, False)
+
+            if asking >= ENTITIES:
+                others = [math.exp(question(e)) * ENTITIES / len(drawn) for e in drawn.tolist() if e != answer]
+            else:
+                known = {
+                    x if backwards else z for x, y, z in TRAIN.tolist() if y == r and asking == (z if backwards else x)
+                }
+                others = [math.exp(question(e)) for e in range(ENTITIES) if e not in known]
+            total += math.log(math.exp(question(answer)) + sum(others)) - question(answer)
+    return total
+
+
+def test_the_loss(model, train, vectors):
+    questions = fold_in._Questions(model, FACTS, train)
+    with torch.no_grad():
+        found = questions.loss(vectors, DRAWN)
+    assert float(found) == pytest.approx(plain_loss(model, vectors, DRAWN), rel=1e-9)
+
+
+def test_a_vector_begins_where_those_are_that_answer_alike(model, train):
+    """7: heads of (0, 1) are 0 and 3, tails of (3, 0) are 1, heads of relation 1 are 2, 4 and 6; 8: heads of (1, 5)."""
+    table = model.entities.detach()
+    starts = fold_in._starts(model, 2, FACTS, train)
+    alike = [table[[0, 3]].mean(0), table[[2, 4, 6]].mean(0), table[[1]].mean(0)]
+    torch.testing.assert_close(starts[0], sum(alike) / 3)
+    tails = table[[0, 5]].mean(0)  # of relation 1, for the question that 7 asks
+    torch.testing.assert_close(starts[1], (table[[4, 6]].mean(0) + tails) / 2)
+
+
+def test_steps_are_adagrads_and_the_pull_is_in_units_of_the_table(model, train):
+    settings = FoldIn(steps=3, negatives=5, seed=4, pull=0.7)
+    start = fold_in._starts(model, 2, FACTS, train)
+    questions, generator = fold_in._Questions(model, FACTS, train), torch.Generator().manual_seed(4)
+    mean_square = float(model.entities.detach().square().mean())
+    moved, squares = start.clone(), torch.zeros_like(start)
+    for _ in range(3):
+        drawn = torch.randint(ENTITIES, (5,), generator=generator)
+        moved = moved.detach().requires_grad_()
+        pulled = 0.7 * ((moved - start) ** 2).sum() / mean_square
+        (gradient,) = torch.autograd.grad(questions.loss(moved, drawn) + pulled, moved)
+        squares += gradient**2
+        moved = moved - settings.rate * math.sqrt(mean_square) * gradient / (squares.sqrt() + 1e-10)
+    torch.testing.assert_close(fold_in.fold_in(model, FACTS, train, settings), moved.detach())
+
+
+def test_vectors_stay_where_the_model_keeps_its_own(train):
+    settings = model_settings({"name": "transe", "dim": 4, "reciprocal": False, "unit_ball": True})
+    model = build_model(settings, ENTITIES, RELATIONS, seed=3)
+    found = fold_in.fold_in(model, FACTS, train, FoldIn(steps=30, rate=3.0))
+    assert float(found.norm(dim=1).max()) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("key", ["steps", "negatives", "rate", "pull"])
+def test_settings_that_make_no_sense(key):
+    with pytest.raises(SettingsError, match="give positive numbers"):
+        replace(FoldIn(), **{key: -1})
+    least = {"steps": 0, "negatives": 1, "rate": 1e-9, "pull": 0.0}[key]
+    assert getattr(replace(FoldIn(), **{key: least}), key) == least
