@@ -14,7 +14,7 @@ from capse.errors import DataError, SettingsError, UnknownNameError
 from capse.evaluation.metrics import METRICS, POLICIES, summarize
 from capse.evaluation.ranks import NonFiniteScoreError, Ranks
 from capse.graph.dataset import Graph
-from capse.graph.link_prediction.evaluation import evaluate
+from capse.graph.link_prediction.evaluation import FREQUENCY_BUCKETS, FREQUENCY_EDGES, evaluate
 from capse.graph.link_prediction.ranking import BYTES_PER_SCORE, rank_split
 from capse.triples import TripleIndex
 
@@ -105,7 +105,9 @@ def test_relations_are_apart_from_heads_and_tails(graph):
     model = WithRelations(random_table())
     told = []
     ours = evaluate(model, graph, progress=lambda done, total: told.append((done, total)))
-    plain = evaluate(model, graph, relations=False)
+    of_entities = []
+    plain = evaluate(model, graph, relations=False, progress=lambda done, total: of_entities.append((done, total)))
+    assert of_entities[-1] == (2 * len(graph.test), 2 * len(graph.test))
     assert set(ours.metrics) == {"both", "head", "tail", "relation"}
     assert plain.metrics == {side: ours.metrics[side] for side in ("both", "head", "tail")}
     assert plain.relations is None
@@ -142,6 +144,11 @@ def test_repeated_triples_get_a_rank_each(graph):
     twice = rank_split(model, np.concatenate([graph.test, graph.test]), graph.known)
     for single, double in zip(once, twice, strict=True):
         np.testing.assert_array_equal(np.concatenate([single.greater, single.greater]), double.greater)
+
+
+def test_each_bucket_of_frequencies_begins_where_its_name_says():
+    begins = [int(name.lstrip(">").split("-")[0]) + name.startswith(">") for name in FREQUENCY_BUCKETS]
+    assert begins == [0, *FREQUENCY_EDGES]
 
 
 def test_progress_ends_at_all_ranks(graph):

@@ -162,6 +162,16 @@ def test_where_relations_are_many_only_motifs_that_occur_often_enough_are_kept(m
     assert len(features.kept(Refinement())) < len(every) == len(k.all_keys(3))
 
 
+def test_up_to_few_relations_every_motif_is_kept_and_self_loops_on_request(monkeypatch, borders):
+    features = Features.of(borders.train, len(borders.entities), len(borders.relations), most=3)
+    monkeypatch.setattr(features_module, "FEW_RELATIONS", 3)  # as many as there are
+    every = set(k.all_keys(3).tolist())
+    loops = {int(k.key_of(3, k.LOOP, relation, 3, 3)) for relation in range(3)}
+    assert loops < every
+    assert set(features.kept(Refinement(self_loops=True)).tolist()) == every
+    assert set(features.kept(Refinement(self_loops=False)).tolist()) == every - loops
+
+
 @pytest.mark.parametrize("wrong", [{"top": 0}, {"least": 0}, {"clip": 0.0}, {"penalty": -1.0}, {"alpha": "often"}])
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(SettingsError, match=rf"refinement\.{next(iter(wrong))} is"):
