@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,7 +109,8 @@ def test_vectors_stay_where_the_model_keeps_its_own(train):
 
 @pytest.mark.parametrize("key", ["steps", "negatives", "rate", "pull"])
 def test_settings_that_make_no_sense(key):
+    wrong: dict[str, Any] = {key: -1}
     with pytest.raises(SettingsError, match="give positive numbers"):
-        replace(FoldIn(), **{key: -1})
-    least = {"steps": 0, "negatives": 1, "rate": 1e-9, "pull": 0.0}[key]
-    assert getattr(replace(FoldIn(), **{key: least}), key) == least
+        replace(FoldIn(), **wrong)
+    least: dict[str, Any] = {key: {"steps": 0, "negatives": 1, "rate": 1e-9, "pull": 0.0}[key]}
+    assert getattr(replace(FoldIn(), **least), key) == least[key]
