@@ -1,8 +1,8 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
     python -m benchmarks [NAME ...]        names: import, training, steps, evaluation, scoring, rerank, refining,
-                                            refining-dense, ingest, store, service, soak, shop; without one,
-                                            all but the last two
+                                            refining-dense, ingest, store, service, soak, kills, shop; without
+                                            one, all but the last three
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -30,9 +30,10 @@ BENCHMARKS = {
     "store": "store_speed",
     "service": "service_load",
     "soak": "service_soak",
+    "kills": "service_kills",
     "shop": "search_shop",
 }
-BY_NAME_ONLY = {"soak", "shop"}  # they take an hour or more
+BY_NAME_ONLY = {"soak", "kills", "shop"}  # they take long
 RESULTS = Path(__file__).parents[1] / "results"
 
 

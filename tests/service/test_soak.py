@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.service_soak import kills, mixed_load, small_blend
+from benchmarks.service_kills import kills
+from benchmarks.service_soak import mixed_load, small_blend
 from capse.search.logs.simulation import SimulationSettings
 
 
