@@ -133,13 +133,13 @@ async def _person(number: int, port: int, log: SearchLog, goes_on: Clock, seen: 
 
 
 async def _delete(port: int, goes_on: Clock, seen: Seen, every: float) -> None:
-    """Somebody who clicks and is forgotten, again and again."""
-    connection, turn, due = Connection(port), 0, time.monotonic() + every
+    """Somebody who clicks and is forgotten, again and again, each time over a connection that was not idle."""
+    turn, due = 0, time.monotonic() + every
     while goes_on():
         await asyncio.sleep(min(1.0, every / 4))
         if time.monotonic() < due:
             continue
-        turn, due = turn + 1, due + every
+        connection, turn, due = Connection(port), turn + 1, due + every
         user = f"gone{turn}"
         click = {"id": "c", "kind": "click", "user": user, "session": "s", "time": time.time(), "document": "d1"}
         await _timed(seen, "event", connection, "/v1/events", click)
@@ -147,7 +147,7 @@ async def _delete(port: int, goes_on: Clock, seen: Seen, every: float) -> None:
         status, _ = await connection.send(f"/v1/users/{user}", method="GET")
         if status != 404:
             seen.wrong.append(f"{user} is still there: {status}")
-    connection.close()
+        connection.close()
 
 
 async def _timed(seen: Seen, kind: str, connection: Connection, path: str, body: Any, method: str = "POST") -> Any:
