@@ -33,6 +33,14 @@ def serve(
     keep_texts: Annotated[
         float, typer.Option(metavar="DAYS", help="Keep the documents' texts that came with them, too.")
     ] = 0.0,
+    against: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="A second search run, that ranks for a share of users.")
+    ] = None,
+    share: Annotated[float, typer.Option(help="Of users whom the second run ranks for.")] = 0.5,
+    interleave: Annotated[
+        bool, typer.Option("--interleave", help="Instead, both runs rank every list, by a team draft.")
+    ] = False,
+    trial: Annotated[str, typer.Option(metavar="NAME", help="What this comparison of two runs is called.")] = "trial",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Answer over HTTP with trained runs: names, predictions, scores, explanations, re-ranking, events, and a page.
@@ -64,6 +72,10 @@ def serve(
         facts=facts,
         keep_lists=keep_lists,
         keep_texts=keep_texts,
+        against=None if against is None else str(against),
+        share=share,
+        interleave=interleave,
+        trial=trial,
         log_level=log_level,
     )
     run_server(settings, started=echo)

@@ -8,6 +8,7 @@ routes        our endpoints: one file per resource, with the schemas of what goe
 loaded_models the runs in service
 graph_model   a graph run that answers questions
 search_model  a search run: lists re-ranked for users, and what is remembered of them
+trial         two search runs at once: which ranks for whom
 name_index    what people type, and which entities and relations they may mean by it
 state         what lives as long as the process, and how a new run takes an old one's place
 batching      questions of many requests, scored in one call

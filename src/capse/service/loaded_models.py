@@ -22,10 +22,11 @@ class Models:
 
     graph: GraphModel | None = None
     search: SearchModel | None = None
+    against: SearchModel | None = None  # a second search run
 
     @classmethod
-    def load(cls, runs: Sequence[str]) -> Models:
-        """Load every run, at most one of each kind; an error leaves nothing behind."""
+    def load(cls, runs: Sequence[str], against: str | None = None) -> Models:
+        """Load every run, at most one of each kind, and one against the search run; an error leaves nothing behind."""
         models: dict[str, Any] = {}
         for name in runs:
             run = str(Path(name).resolve())  # of versions one, whatever the name leads to meanwhile
@@ -34,13 +35,19 @@ class Models:
                 raise SettingsError(f"{name} is a second {kind} run", "serve one graph run, one search run, or both")
             version = fingerprint(run)
             models[kind] = SearchModel.load(run, version) if kind == "search" else GraphModel.load(run, version)
-        return cls(**models)
+        return cls(**models, against=None if against is None else _against(against, models.get("search")))
 
-    def reloaded(self, runs: Sequence[str]) -> Models:
+    def reloaded(self, runs: Sequence[str], against: str | None = None) -> Models:
         """What lies in the folders now; these models themselves where nothing has changed."""
-        if {fingerprint(run) for run in runs} == set(self.fingerprints.values()):
+        every = runs if against is None else (*runs, against)
+        if sorted(map(fingerprint, every)) == sorted(self.fingerprints.values()):
             return self
-        return Models.load(runs)
+        return Models.load(runs, against)
+
+    @property
+    def searching(self) -> list[SearchModel]:
+        """The search runs, the one that is served first."""
+        return [model for model in (self.search, self.against) if model is not None]
 
     def with_stored_facts(self, store: Store) -> Models:
         """With the facts that were added to the graph; these models themselves where they have heard of all."""
@@ -53,13 +60,13 @@ class Models:
     def fingerprints(self) -> dict[str, str]:
         """Of the run of each kind that is in service."""
         graph = {} if self.graph is None else {"graph": self.graph.fingerprint}
-        return graph if self.search is None else graph | {"search": self.search.version}
+        return graph | dict(zip(("search", "against"), (model.version for model in self.searching), strict=False))
 
     @property
     def versions(self) -> dict[str, str]:
         """Of each kind of model that is in service: of a run and, where there are any, of the facts that were added."""
-        both = {"graph": self.graph, "search": self.search}
-        return {kind: model.version for kind, model in both.items() if model is not None}
+        all_of_them = {"graph": self.graph, "search": self.search, "against": self.against}
+        return {kind: model.version for kind, model in all_of_them.items() if model is not None}
 
     def require_graph(self) -> GraphModel:
         if self.graph is None:
@@ -70,6 +77,17 @@ class Models:
         if self.search is None:
             raise Problem("no-such-model", "no search run is served", "start the service with one: capse serve RUN")
         return self.search
+
+
+def _against(name: str, search: SearchModel | None) -> SearchModel:
+    """The second search run; two of the same would tell nothing apart."""
+    run = str(Path(name).resolve())
+    if search is None or not RunFolder(run).vectors.is_dir():
+        raise SettingsError("--against takes a search run, beside one that is served", "serve two search runs")
+    version = fingerprint(run)
+    if version == search.version:
+        raise SettingsError(f"--against {name} is the run that is served", "name another")
+    return SearchModel.load(run, version)
 
 
 def fingerprint(path: str | Path) -> str:

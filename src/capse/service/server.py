@@ -26,7 +26,9 @@ def serve(settings: ServiceSettings, started: Callable[[str], None]) -> None:
         if settings.workers == 1:
             answer(settings, listening, lambda: started(address))
         else:
-            Models.load(settings.runs)  # or every worker would fail, and be replaced by one that fails
+            Models.load(
+                settings.runs, settings.against
+            )  # or every worker would fail, and be replaced by one that fails
             Supervisor(settings, listening).run(lambda: started(address))
 
 

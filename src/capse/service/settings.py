@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capse.errors import SettingsError
-from capse.service.limits import MAX_DAYS
+from capse.service.limits import MAX_DAYS, MAX_ID
+from capse.service.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class ServiceSettings:
         0.0  # days that what was ranked is kept to be learned from: query, documents, order; 0: not at all
     )
     keep_texts: float = 0.0  # days that the documents' texts which came with it are kept
+    against: str | None = None  # a second search run, that ranks for a share of users beside the first
+    share: float = 0.5  # of users whom it ranks for
+    interleave: bool = False  # instead, both rank every list, in one order
+    trial: str = "trial"  # the name under which lists are kept that say which run is better
     window: float = 0.002  # seconds that a question waits for others to be scored with it
     rates: Path | None = None  # the file where several workers count requests; the supervisor's
 
@@ -41,6 +46,30 @@ class ServiceSettings:
                 raise SettingsError(f"{option} is {days:g}", f"give days, up to {MAX_DAYS:,}; 0 keeps nothing")
         if self.keep_texts and not self.keep_lists:
             raise SettingsError("--keep-texts is given without --keep-lists", "texts are kept with lists: give both")
+        if self.against is not None:
+            self._check_trial()
+        elif self.interleave:
+            raise SettingsError("--interleave is given without --against", "name the other run: --against RUN")
+
+    def _check_trial(self) -> None:
+        if not self.keep_lists:
+            raise SettingsError(
+                "--against is given without --keep-lists", "lists say which run is better: give --keep-lists DAYS"
+            )
+        if not 0 < self.share < 1:
+            raise SettingsError(f"--share is {self.share:g}", "write a share of users between 0 and 1, such as 0.5")
+        if not 0 < len(self.trial) <= MAX_ID:
+            raise SettingsError(f"--trial has {len(self.trial)} characters", f"give 1 to {MAX_ID}")
+
+    @property
+    def two_runs(self) -> Trial | None:
+        """Where a second search run is served."""
+        return None if self.against is None else Trial(self.trial, self.share, self.interleave)
+
+    @property
+    def every_run(self) -> tuple[str, ...]:
+        """All folders that are served from."""
+        return self.runs if self.against is None else (*self.runs, self.against)
 
     @property
     def needs_keys(self) -> bool:

@@ -41,16 +41,16 @@ class Service:
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        for run in settings.runs:
+        for run in settings.every_run:
             if is_begun(run):
                 forget_in_run(run, lambda user: False)  # ends what was begun
-        self.models = Models.load(settings.runs)
+        self.models = Models.load(settings.runs, settings.against)
+        self.trial = settings.two_runs
         self.metrics.serving(self.models.fingerprints, {})
         self.batcher = Batcher(settings.window, self.metrics.batch)
         self.store = self._open_store()
         self.recorder = self._recorder()
-        if self.models.search is not None and self.store is not None:
-            self.models.search.catch_up(self.store)
+        self._catch_up(self.models)
         self.guard = Guard(self.store, require_keys=settings.needs_keys, rates=Buckets(settings.rates))
         self.large = asyncio.Semaphore(1)  # held by a large request while it is answered
         self.reload_error = ""  # why the last reload failed
@@ -70,6 +70,10 @@ class Service:
             remedy = "make one with 'capse key add', or serve on 127.0.0.1 without --require-keys"
             raise SettingsError(f"{store.where} holds no API key", remedy)
         return store
+
+    def _catch_up(self, models: Models) -> None:
+        for model in models.searching:
+            model.catch_up(self.require_store())
 
     def _recorder(self) -> Recorder | None:
         """Where lists are to be kept."""
@@ -118,7 +122,7 @@ class Service:
                 self.tell_other_workers()
             return True
         except CapseError as error:
-            reason = without_paths(error, self.settings.runs)
+            reason = without_paths(error, self.settings.every_run)
             log.error("a run names somebody who was forgotten", extra={"fields": {"reason": reason}})
             return False
 
@@ -126,7 +130,7 @@ class Service:
         if self.store is None or self.models.search is None:
             return 0
         forgotten = self.store.forgotten()
-        return sum(forget_in_run(run, forgotten) for run in self.settings.runs if RunFolder(run).vectors.is_dir())
+        return sum(forget_in_run(run, forgotten) for run in self.settings.every_run if RunFolder(run).vectors.is_dir())
 
     async def reload(self) -> bool:
         """Load the runs again beside those in service, and swap them; a damaged one changes nothing.
@@ -152,13 +156,12 @@ class Service:
         with self._changing:
             before = self.models
             try:
-                models = before.reloaded(self.settings.runs)
-                if models.search is not None and self.store is not None:
-                    models.search.catch_up(self.store)
+                models = before.reloaded(self.settings.runs, self.settings.against)
+                self._catch_up(models)
                 if self.settings.facts:
                     models = models.with_stored_facts(self.require_store())
             except CapseError as error:
-                self.reload_error = without_paths(error, self.settings.runs)
+                self.reload_error = without_paths(error, self.settings.every_run)
                 self.metrics.reloads.labels("failed").inc()
                 log.error("reload failed", extra={"fields": {"reason": self.reload_error, "serving": before.versions}})
                 return False

@@ -99,7 +99,7 @@ class _Traffic:
                 )
         times = [row.time for row, _ in of_user]
         for click in clicks:
-            impression = _list_of(click, of_user[: bisect_right(times, click.time)])
+            impression = list_of(click, of_user[: bisect_right(times, click.time)])
             if click.kind != "click":
                 of = None if impression is None else f"list {impression}"
                 event = f"event {click.number}"
@@ -163,7 +163,7 @@ class _Traffic:
         return found
 
 
-def _list_of(click: Row[Any], before: Sequence[tuple[Row[Any], list[str]]]) -> int | None:
+def list_of(click: Row[Any], before: Sequence[tuple[Row[Any], list[str]]]) -> int | None:
     """The number of the latest of these lists that the click may belong to."""
     for row, documents in reversed(before):
         if click.time - row.time > DAY:

@@ -17,6 +17,7 @@ COMMANDS: Registry[typer.Typer] = Registry(
         "train": "capse.cli.search.train:app",
         "retrain": "capse.cli.search.retrain:app",
         "rollback": "capse.cli.search.rollback:app",
+        "trial": "capse.cli.search.trial:app",
         "evaluate": "capse.cli.search.evaluate:app",
         "rerank": "capse.cli.search.rerank:app",
         "forget": "capse.cli.search.forget:app",

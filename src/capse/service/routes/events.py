@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request
@@ -23,10 +24,11 @@ class SentEvent(Event):
 
     time: Time = Field(description="Seconds since 1970, or ISO 8601 text", examples=[1700000000.25])
 
-    def event(self, model: SearchModel) -> Event:
-        """What is stored of it: of a document that the run knows, neither title nor text."""
+    def event(self, models: Sequence[SearchModel]) -> Event:
+        """What is stored of it: of a document that every run knows, neither title nor text."""
         event = Event.model_construct(**vars(self))
-        known = self.document is not None and model.knows(self.document)
+        document = self.document
+        known = document is not None and all(model.knows(document) for model in models)
         return event.model_copy(update={"title": "", "text": None}) if known else event
 
 
@@ -75,10 +77,11 @@ async def events(request: Request, sent: Annotated[OneOrMany, Body(openapi_examp
     remembered by the beginning of its text.
     """
     service = service_of(request)
-    model = service.models.require_search()
+    models = service.models
+    models.require_search()
     every = sent.events if isinstance(sent, EventBulk) else [sent]
     for one in every:
         require_user(request, one.user)
     charge(request, len(every), EVENTS_A_REQUEST)
-    stored = [one.event(model) for one in every]
+    stored = [one.event(models.searching) for one in every]
     return Outcomes(outcomes=await asyncio.to_thread(service.require_store().add, stored))

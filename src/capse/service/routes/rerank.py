@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, Tag, model_validator
 
+from capse.search.serving.interleaving import coins, interleave
 from capse.search.serving.list_scorers import ShownDocument
 from capse.search.serving.reasons import Reasons
 from capse.search.serving.reranker import RankedDocument
@@ -28,10 +31,12 @@ from capse.service.limits import (
     MAX_WORK,
     TEXT_WORK,
 )
+from capse.service.loaded_models import Models
 from capse.service.problems import Problem
 from capse.service.search_model import SearchModel
 from capse.service.state import Service, service_of
 from capse.service.store import KeptList, KeptText
+from capse.service.trial import Trial
 
 router = APIRouter(prefix="/v1", tags=["search"], route_class=GuardedRoute)
 
@@ -132,14 +137,18 @@ class Reranked(BaseModel):
     """The documents in their new order."""
 
     documents: list[RankedDocumentBody]
-    model: str = Field(description="The version of the model that answered", examples=["d3b07384d113"])
+    model: str = Field(
+        description="The version of the model that answered; of two, with + between them", examples=["d3b07384d113"]
+    )
 
 
 class RerankedInBulk(BaseModel):
     """The lists in the order in which they were given, each in its new order."""
 
     results: list[list[RankedDocumentBody]]
-    model: str = Field(description="The version of the model that answered", examples=["d3b07384d113"])
+    model: str = Field(
+        description="The version of the model that answered; of two, with + between them", examples=["d3b07384d113"]
+    )
 
 
 _ONE = {"user": "ada", "session": "s1", "query": "shortest path", "documents": ["d1", "d7", "d3"]}
@@ -158,7 +167,8 @@ async def rerank(request: Request, asked: Annotated[OneOrMany, Body(openapi_exam
     A document of which nothing is known keeps its place. A user of whom nothing is known gets the order without a user.
     """
     service = service_of(request)
-    model = service.models.require_search()
+    models = service.models
+    models.require_search()
     lists = asked.requests if isinstance(asked, RerankBulk) else [asked]
     work = sum(one.work() for one in lists)
     if work > MAX_WORK:
@@ -170,16 +180,28 @@ async def rerank(request: Request, asked: Annotated[OneOrMany, Body(openapi_exam
     charge(request, work, DOCUMENTS_A_REQUEST)
     # Large requests wait for each other, so that together they slow the others down as little as one of them does.
     async with service.large if work > DOCUMENTS_A_REQUEST else nullcontext():
-        results = await asyncio.to_thread(_ranked, service, model, lists)
+        results, version = await asyncio.to_thread(_ranked, service, models, lists)
     if isinstance(asked, RerankBulk):
-        return JSONResponse({"results": results, "model": model.version})
-    return JSONResponse({"documents": results[0], "model": model.version})
+        return JSONResponse({"results": results, "model": version})
+    return JSONResponse({"documents": results[0], "model": version})
 
 
-def _ranked(service: Service, model: SearchModel, lists: list[RerankList]) -> list[list[dict[str, Any]]]:
+@dataclass(frozen=True)
+class _Answer:
+    """A list in its new order, and which run's order that is."""
+
+    documents: list[RankedDocument]
+    model: str  # of two, with + between them
+    trial: str | None = None
+    arm: str | None = None  # a or b; one letter for each document where both ranked
+
+
+def _ranked(service: Service, models: Models, lists: list[RerankList]) -> tuple[list[list[dict[str, Any]]], str]:
+    """The answers, and the versions that gave them."""
     store = service.require_store()
-    model.catch_up(store)
-    results, kept = [], []
+    for model in models.searching:
+        model.catch_up(store)
+    results, kept, versions = [], [], set()
     for one in lists:
         shown = [ShownDocument(item) if isinstance(item, str) else item.shown() for item in one.documents]
         stored = None if one.user is None else store.state(one.user)
@@ -187,20 +209,40 @@ def _ranked(service: Service, model: SearchModel, lists: list[RerankList]) -> li
         time = None if one.time is None else to_seconds(one.time)
         about: dict[str, Any] = {"user": known_as, "session": one.session, "time": time, "explain": one.explain}
         about |= {"fields": one.fields, "user_fields": one.user_fields}
-        ranked = model.rerank(stored, one.query, shown, **about)
-        results.append([_body(document) for document in ranked])
+        ranked = partial(SearchModel.rerank, state=stored, query=one.query, documents=shown, **about)
+        answer = _by_trial(service.trial, models, one, ranked)
+        versions |= set(answer.model.split("+"))
+        results.append([_body(document) for document in answer.documents])
         if service.recorder is not None and known_as:
-            kept.append(_kept(one, shown, ranked, model.version, texts=service.recorder.keeps_texts))
+            kept.append(_kept(one, shown, answer, texts=service.recorder.keeps_texts))
     if service.recorder is not None:
         service.recorder.keep(kept)
-    for label, count in model.mistyped():
-        service.metrics.mistyped.labels(label).inc(count)
-    return results
+    for model in models.searching:
+        for label, count in model.mistyped():
+            service.metrics.mistyped.labels(label).inc(count)
+    return results, "+".join(model.version for model in models.searching if model.version in versions)
 
 
-def _kept(
-    one: RerankList, shown: list[ShownDocument], ranked: list[RankedDocument], version: str, *, texts: bool
-) -> KeptList:
+def _by_trial(
+    trial: Trial | None, models: Models, one: RerankList, ranked: Callable[[SearchModel], list[RankedDocument]]
+) -> _Answer:
+    """By the run that is served, by the one against it, or by both. Nobody who has no name takes part."""
+    served, against = models.require_search(), models.against
+    if trial is None or against is None or one.user is None:
+        return _Answer(ranked(served), served.version)
+    if not trial.interleaved:
+        arm = trial.arm(one.user)
+        model = against if arm == "b" else served
+        return _Answer(ranked(model), model.version, trial.name, arm)
+    tosses = coins(trial.name, one.user, one.session, one.query)
+    documents, teams = interleave(ranked(served), ranked(against), tosses)
+    both = f"{served.version}+{against.version}"
+    if len(documents) == 1:  # nobody prefers one order of it
+        return _Answer(documents, both)
+    return _Answer(documents, both, trial.name, teams)
+
+
+def _kept(one: RerankList, shown: list[ShownDocument], answer: _Answer, *, texts: bool) -> KeptList:
     """What is to be learned from: the list as it came, and as it went."""
     return KeptList(
         user=one.user or "",
@@ -208,8 +250,10 @@ def _kept(
         time=clock.time_ns() // 1_000 if one.time is None else one.time,
         query=one.query,
         documents=tuple(document.id for document in shown),
-        shown=tuple(document.position for document in ranked),
-        model=version,
+        shown=tuple(document.position for document in answer.documents),
+        model=answer.model,
+        trial=answer.trial,
+        arm=answer.arm,
         texts=tuple(_told_of(shown)) if texts else (),
         fields=one.fields,
         user_fields=one.user_fields,
