@@ -36,9 +36,9 @@ class EventWeights(Section):
 
     click: float = 1.0  # a satisfied one
     view: float = 0.5  # seen at length, without a click
-    like: float = 2.0
-    cart: float = 3.0
-    purchase: float = 5.0
+    like: float = 2.0  # said to be liked
+    cart: float = 3.0  # put into the cart
+    purchase: float = 5.0  # bought
     dislike: float = 1.0  # counts against the result, whatever else was done
 
     def __post_init__(self) -> None:
