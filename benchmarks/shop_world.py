@@ -28,7 +28,7 @@ import numpy as np
 from capse.search.logs.actions import KINDS, Actions
 from capse.search.logs.documents import Documents
 from capse.search.logs.field_schema import FieldSchema
-from capse.search.logs.field_values import Sets
+from capse.search.logs.field_values import TextSets
 from capse.search.logs.log_fields import LogFields
 from capse.search.logs.search_log import SearchLog
 from capse.search.times import DAY, SECOND
@@ -127,12 +127,14 @@ def make_shop(
         name: [(f"{name}{value}",) for value in of_items[name]] for name in ("brand", "origin")
     }
     sets["tags"] = [tuple(f"tag{place:02}" for place in np.flatnonzero(row)) for row in of_items["tags"]]
-    item = {name: Sets.of(sets[name]) if name in sets else np.asarray(of_items[name], float) for name in SCHEMA.item}
+    item = {
+        name: TextSets.of(sets[name]) if name in sets else np.asarray(of_items[name], float) for name in SCHEMA.item
+    }
     fields = LogFields(
         SCHEMA,
         item=item,
-        user={"age": age[user].astype(float), "country": Sets.of([(f"origin{one}",) for one in country[user]])},
-        request={"device": Sets.of([("phone",) if one else ("desk",) for one in phone])},
+        user={"age": age[user].astype(float), "country": TextSets.of([(f"origin{one}",) for one in country[user]])},
+        request={"device": TextSets.of([("phone",) if one else ("desk",) for one in phone])},
         result={"relevance": relevance.ravel()},
     )
     return Shop(replace(log, fields=fields, actions=_actions(log, acted)), wanted.ravel())

@@ -41,6 +41,7 @@ from capse.graph.link_prediction.explanation import Explanation as Explanation
 from capse.graph.link_prediction.explanation import Fact as Fact
 from capse.graph.link_prediction.explanation import FactPath as FactPath
 from capse.graph.link_prediction.explanation import NearFact as NearFact
+from capse.graph.link_prediction.explanation import RuleSupport as RuleSupport
 from capse.graph.link_prediction.neighbours import Neighbour as Neighbour
 from capse.graph.link_prediction.predictor import LinkPredictor as LinkPredictor
 from capse.graph.link_prediction.ranking import Scorable as Scorable
@@ -72,10 +73,16 @@ from capse.models.transd import TransD as TransD
 from capse.models.transe import TransE as TransE
 from capse.models.transh import TransH as TransH
 from capse.models.transr import TransR as TransR
+from capse.processes.group import Group as Group
 from capse.runs.folder import RunFolder as RunFolder
 from capse.search.bias.settings import PositionBias as PositionBias
 from capse.search.evaluation.judged_lists import Ranker as Ranker
+from capse.search.logs.actions import Actions as Actions
+from capse.search.logs.actions import EventWeights as EventWeights
 from capse.search.logs.documents import Documents as Documents
+from capse.search.logs.field_schema import FieldSchema as FieldSchema
+from capse.search.logs.field_values import TextSets as TextSets
+from capse.search.logs.log_fields import LogFields as LogFields
 from capse.search.logs.search_log import SearchLog as SearchLog
 from capse.search.rankers.search_run import SearchRun as SearchRun
 from capse.search.rankers.standing import Standing as Standing
@@ -89,6 +96,7 @@ from capse.search.serving.reranker import Reranker as Reranker
 from capse.search.users.everyone import Everyone as Everyone
 from capse.search.users.everyone import PublicClick as PublicClick
 from capse.search.users.user_state import DocumentText as DocumentText
+from capse.search.users.user_state import PastAction as PastAction
 from capse.search.users.user_state import PastClick as PastClick
 from capse.search.users.user_state import ProfileSettings as ProfileSettings
 from capse.search.users.user_state import UserState as UserState

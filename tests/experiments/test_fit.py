@@ -117,7 +117,9 @@ def test_a_sample_of_the_validation_set_is_the_same_at_every_validation(many_ans
     seen = []
     real = rank_split
     monkeypatch.setattr(
-        fit_module, "rank_split", lambda model, triples, known: (seen.append(triples), real(model, triples, known))[1]
+        fit_module,
+        "rank_split",
+        lambda model, triples, known, group: (seen.append(triples), real(model, triples, known, group=group))[1],
     )
     fit(
         many_answers,

@@ -53,7 +53,7 @@ def test_rows_as_json(capse):
     status, output, errors = capse("table2", "--json")
     rows = json.loads(output)
     assert (status, errors) == (0, "")
-    assert len(rows) == 40
+    assert len(rows) == 44
     assert all(row["ours"] is None and row["runs"] == [] for row in rows)
     assert next(row["paper"]["mrr"] for row in rows if row["model"] == "CapsE") == 0.415
 

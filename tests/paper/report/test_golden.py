@@ -6,6 +6,7 @@ python tests/paper/report/test_golden.py
 import json
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -58,7 +59,8 @@ def test_is_as_stored(planted_results, name):
 
 
 if __name__ == "__main__":
-    from conftest import Writer, plant  # type: ignore[import-not-found] # beside this file, which is run as a program
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from conftest import Writer, plant  # type: ignore[import-not-found] # in the folder above, as this is a program
 
     with tempfile.TemporaryDirectory() as scratch:
         os.environ.pop("CAPSE_DATA", None)

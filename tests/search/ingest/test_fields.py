@@ -12,7 +12,7 @@ import pytest
 from capse.errors import DataError
 from capse.search.ingest import IngestReport, ingest
 from capse.search.logs.field_schema import FieldSchema
-from capse.search.logs.field_values import Sets
+from capse.search.logs.field_values import TextSets
 from capse.search.logs.forgetting import forget_in_log
 from capse.search.logs.search_log import SearchLog
 
@@ -54,8 +54,8 @@ def test_every_value_is_kept_or_set_aside_with_its_reason(tmp_path: Path) -> Non
     report, log = written(tmp_path, LISTS + ITEMS)
     fields = log.fields
     price, tags, device = fields.item["price"], fields.item["tags"], fields.request["device"]
-    assert isinstance(tags, Sets)
-    assert isinstance(device, Sets)
+    assert isinstance(tags, TextSets)
+    assert isinstance(device, TextSets)
     np.testing.assert_array_equal(price, [4, np.nan, 9.5], "of an item the latest stands")
     assert tags.rows() == [("x", "y"), ("x",), ()]
     assert device.rows() == [("phone",), ("desk",)] * 3

@@ -55,6 +55,10 @@ def same(expected, found):
             theirs = np.array(getattr(found, labels[field.name]))[theirs]
         elif field.name == "document":
             ours, theirs = np.array(expected.documents.ids)[ours], np.array(found.documents.ids)[theirs]
+        if field.name == "actions":
+            ours, theirs = (list(zip(*vars(actions).values(), strict=True)) for actions in (ours, theirs))
+        elif field.name == "fields":
+            ours, theirs = ours.content(), theirs.content()
         if not np.array_equal(ours, theirs):
             different.append(field.name)
     for name in ("titles", "texts", "terms"):

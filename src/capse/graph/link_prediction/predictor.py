@@ -181,7 +181,7 @@ class LinkPredictor:
         return similar(self, entity, top)
 
     @cached_property
-    def rulebook(self) -> Rulebook:
+    def _rulebook(self) -> Rulebook:
         """The rules of the graph, which explanations look up."""
         return Rulebook(self.graph)
 

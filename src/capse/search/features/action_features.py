@@ -17,7 +17,7 @@ from capse.search.features.item_fields import GivenFields
 from capse.search.features.past import PublicPast
 from capse.search.logs.actions import KINDS, ActionKind
 from capse.search.logs.field_schema import SETS
-from capse.search.logs.field_values import Sets
+from capse.search.logs.field_values import TextSets
 from capse.search.logs.search_log import SearchLog
 from capse.search.users.everyone import Everyone
 from capse.search.users.profiles import REMEMBERED
@@ -35,7 +35,7 @@ class ActionPast(Protocol):
     def of_user(self, kind: ActionKind) -> tuple[Int64s, Int64s]:
         """(r,) the user's on each result's document, and on all documents."""
 
-    def with_texts(self, kind: ActionKind, name: str, texts: Sets) -> Int64s:
+    def with_texts(self, kind: ActionKind, name: str, texts: TextSets) -> Int64s:
         """(z,) for each text of the results, the user's on items that have it."""
 
 
@@ -58,7 +58,7 @@ def own_columns(kinds: Sequence[ActionKind], past: ActionPast, said: GivenFields
         columns[f"user.{kind}"] = here.astype(np.float64)
         for name in said.known.schema.names("item", *SETS) if said is not None else ():
             texts = said.item[name] if said is not None else None
-            assert isinstance(texts, Sets)
+            assert isinstance(texts, TextSets)
             found = past.with_texts(kind, name, texts) / (total + 1)[texts.owner]
             columns[f"user.{kind}.{name}.share"] = texts.mean(found)
     return columns
@@ -85,9 +85,9 @@ class LogActions:
         total = Earlier(actions.user[of], of)
         return here.counts(asked, self._known, self._begin), total.counts(user, self._known, self._begin)
 
-    def with_texts(self, kind: ActionKind, name: str, texts: Sets) -> Int64s:
+    def with_texts(self, kind: ActionKind, name: str, texts: TextSets) -> Int64s:
         actions, of, items = self.log.actions, self._of(kind), self.log.fields.item[name]
-        assert isinstance(items, Sets)
+        assert isinstance(items, TextSets)
         done, span = items.take(actions.document[of]), len(items.labels)
         earlier = Earlier(joined(actions.user[of][done.owner], done.codes, span), of[done.owner])
         asked = joined(self._user[texts.owner], texts.codes, span)
@@ -130,7 +130,7 @@ class RememberedActions:
         of = Counter(action.document for action in self.done if action.kind == kind)
         return self._counted(of), np.full(len(self.documents), of.total())
 
-    def with_texts(self, kind: ActionKind, name: str, texts: Sets) -> Int64s:
+    def with_texts(self, kind: ActionKind, name: str, texts: TextSets) -> Int64s:
         texts_of = self.texts_of[name]
         of = Counter(text for action in self.done if action.kind == kind for text in texts_of.get(action.document, ()))
         return np.array([of[text] for text in texts.texts], np.int64)

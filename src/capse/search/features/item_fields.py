@@ -19,7 +19,7 @@ from capse.search.features.feature_table import below_best, ranks_within
 from capse.search.features.past import Clicked, Past, PublicPast
 from capse.search.logs.actions import KINDS, ActionKind
 from capse.search.logs.field_schema import SCOPES, SETS, FieldSchema, Scope
-from capse.search.logs.field_values import Column, Sets
+from capse.search.logs.field_values import Column, TextSets
 from capse.search.logs.search_log import SearchLog
 from capse.search.times import SECOND
 
@@ -62,7 +62,7 @@ class KnownFields:
 class FieldPast(Past, Protocol):
     """The earlier clicks of a scope that knows what fields the clicked items have."""
 
-    def with_texts(self, name: str, texts: Sets) -> tuple[Int64s, Int64s]:
+    def with_texts(self, name: str, texts: TextSets) -> tuple[Int64s, Int64s]:
         """(z,) for each text of the results, clicks on items that have it, ever and lately."""
 
     def numbers_lately(self, name: str) -> tuple[Clicked, Float64s]:
@@ -72,7 +72,7 @@ class FieldPast(Past, Protocol):
 class PublicFieldPast(FieldPast, PublicPast, Protocol):
     """Everyone's, which also knows what was shown, and on which day."""
 
-    def rate_of_texts(self, name: str, texts: Sets, days: int | None = None) -> tuple[Int64s, Int64s]:
+    def rate_of_texts(self, name: str, texts: TextSets, days: int | None = None) -> tuple[Int64s, Int64s]:
         """(z,) for each text of the results, clicks on and showings of items that have it, of all time or of days."""
 
     def within(self, days: int) -> tuple[Int64s, Int64s]:
@@ -149,7 +149,7 @@ def _said(given: GivenFields, scope: Scope, lengths: Int64s) -> Columns:
     varies = scope in ("item", "result")  # within a list
     for name, kind in given.known.schema.types(scope).items():
         column, label = given.columns(scope)[name], f"{scope}.{name}"
-        if isinstance(column, Sets):
+        if isinstance(column, TextSets):
             columns |= {f"{label}={text}": column.has(text) for text in given.known.frequent[label]}
             continue
         if kind == "time":
@@ -178,7 +178,7 @@ def _rate(clicked: Int64s, shown: Int64s, overall: Float64s) -> Float64s:
     return np.asarray((clicked + 5 * overall) / (np.maximum(shown, clicked) + 5), np.float64)
 
 
-def _highest(texts: Sets, values: Int64s) -> Float64s:
+def _highest(texts: TextSets, values: Int64s) -> Float64s:
     best = np.full(len(texts), np.nan)
     np.fmax.at(best, texts.owner, values.astype(np.float64))
     return best
@@ -188,6 +188,6 @@ def _window(name: str, days: int | None) -> str:
     return name if days is None else f"{name}_{days}d"
 
 
-def _sets(column: Column) -> Sets:
-    assert isinstance(column, Sets)
+def _sets(column: Column) -> TextSets:
+    assert isinstance(column, TextSets)
     return column

@@ -21,7 +21,7 @@ from capse.search.features.remembered_past import EveryonePast, ShownNow, UserPa
 from capse.search.features.text_match import DocumentFields, TextMatch
 from capse.search.logs.documents import Documents
 from capse.search.logs.field_schema import Value
-from capse.search.logs.field_values import Column, Sets, columns_of, taken
+from capse.search.logs.field_values import Column, TextSets, columns_of, taken
 from capse.search.users.everyone import Everyone
 from capse.search.users.profiles import NEAREST
 from capse.search.users.user_state import DocumentText, UserState
@@ -69,7 +69,7 @@ class Catalogue:
         return {
             name: dict(zip(ids, column.rows(), strict=True))
             for name, column in self.items.items()
-            if isinstance(column, Sets)
+            if isinstance(column, TextSets)
         }
 
     @cached_property
@@ -79,7 +79,7 @@ class Catalogue:
         return {
             name: dict(zip(ids, column.tolist(), strict=True))
             for name, column in self.items.items()
-            if not isinstance(column, Sets)
+            if not isinstance(column, TextSets)
         }
 
     @cached_property

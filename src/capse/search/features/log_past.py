@@ -10,7 +10,7 @@ import numpy as np
 from capse.arrays import Float64s, Int64s
 from capse.search.features.earlier import Earlier, KnownClicks, Pairs, joined
 from capse.search.features.past import EVERYONE, MOST_LIKENESSES, MOST_PAIRS, PLACES, SESSION, Clicked, Scope
-from capse.search.logs.field_values import Sets
+from capse.search.logs.field_values import TextSets
 from capse.search.times import DAY, SECOND
 from capse.search.users.profiles import REMEMBERED
 from capse.search.vectors.sparse_rows import codes
@@ -53,7 +53,7 @@ class LogPast:
         clicked = self.clicks.by(keys).counts(keys[self.rows].astype(np.int64), self._known)
         return clicked, self.clicks.all_shown_by(keys).counts(keys[self.rows].astype(np.int64), self._seen)
 
-    def with_texts(self, name: str, texts: Sets) -> tuple[Int64s, Int64s]:
+    def with_texts(self, name: str, texts: TextSets) -> tuple[Int64s, Int64s]:
         of = self._texts(name)
         clicked = of.take(self.clicks.log.document[self.clicks.rows].astype(np.int64))
         keys = joined(self._keys[self.clicks.rows][clicked.owner], clicked.codes, len(of.labels))
@@ -69,7 +69,7 @@ class LogPast:
         found, numbers = self.latest(), self.clicks.log.fields.item[name]
         return found, np.asarray(numbers, np.float64)[found.document]
 
-    def rate_of_texts(self, name: str, texts: Sets, days: int | None = None) -> tuple[Int64s, Int64s]:
+    def rate_of_texts(self, name: str, texts: TextSets, days: int | None = None) -> tuple[Int64s, Int64s]:
         of, log = self._texts(name), self.clicks.log
         clicked, shown = (
             of.take(log.document[self.clicks.rows].astype(np.int64)),
@@ -96,10 +96,10 @@ class LogPast:
         begin = (log.time[log.impression[self.rows[rows]]] // DAY - days + 1) * DAY
         return np.searchsorted(self.clicks.time, begin), np.searchsorted(log.time, begin)
 
-    def _texts(self, name: str) -> Sets:
+    def _texts(self, name: str) -> TextSets:
         """(D,) a field of the items."""
         of = self.clicks.log.fields.item[name]
-        assert isinstance(of, Sets)
+        assert isinstance(of, TextSets)
         return of
 
     @cached_property

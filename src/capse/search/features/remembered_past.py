@@ -16,7 +16,7 @@ import numpy as np
 from capse.arrays import Float64s, Int64s
 from capse.search.features.earlier import Pairs
 from capse.search.features.past import EVERYONE, MOST_LIKENESSES, MOST_PAIRS, Clicked, Scope
-from capse.search.logs.field_values import Sets
+from capse.search.logs.field_values import TextSets
 from capse.search.times import DAY, SECOND
 from capse.search.users.everyone import Everyone
 from capse.search.users.user_state import PastClick
@@ -84,7 +84,7 @@ class UserPast:
         here = self.shown.here(kind)
         return _counted(ever, here), _counted(lately, here)
 
-    def with_texts(self, name: str, texts: Sets) -> tuple[Int64s, Int64s]:
+    def with_texts(self, name: str, texts: TextSets) -> tuple[Int64s, Int64s]:
         of = self.shown.texts[name]
         clicked = [of.get(click.document, ()) for click in self.clicks]
         ever = Counter(text for each in clicked for text in each)
@@ -143,13 +143,13 @@ class EveryonePast:
     def shown(self) -> Int64s:
         return np.full(len(self.shown_now.documents), self.everyone.shown)
 
-    def with_texts(self, name: str, texts: Sets) -> tuple[Int64s, Int64s]:
+    def with_texts(self, name: str, texts: TextSets) -> tuple[Int64s, Int64s]:
         raise NotImplementedError("shares of clicks are features of users and sessions")
 
     def numbers_lately(self, name: str) -> tuple[Clicked, Float64s]:
         raise NotImplementedError("means of numbers are features of users and sessions")
 
-    def rate_of_texts(self, name: str, texts: Sets, days: int | None = None) -> tuple[Int64s, Int64s]:
+    def rate_of_texts(self, name: str, texts: TextSets, days: int | None = None) -> tuple[Int64s, Int64s]:
         asked = texts.texts
         if days is None:
             tally = self.everyone.texts[name]

@@ -16,7 +16,7 @@ from capse.search.logs.field_schema import SETS, FieldType, Value
 
 
 @dataclass(frozen=True)
-class Sets:
+class TextSets:
     """Sets of texts, one for each of n rows; that of row i is ``codes[starts[i]:starts[i + 1]]``, in order."""
 
     starts: Int64s  # (n + 1,)
@@ -27,11 +27,11 @@ class Sets:
         return len(self.starts) - 1
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[str]]) -> Sets:
+    def of(cls, rows: Sequence[Sequence[str]]) -> TextSets:
         """From the texts of each row.
 
-        >>> Sets.of([("b",), (), ("a", "b")])
-        Sets(starts=array([0, 1, 1, 3]), codes=array([0, 1, 0]), labels=['b', 'a'])
+        >>> TextSets.of([("b",), (), ("a", "b")])
+        TextSets(starts=array([0, 1, 1, 3]), codes=array([0, 1, 0]), labels=['b', 'a'])
         """
         numbers: dict[str, int] = {}
         codes = [numbers.setdefault(text, len(numbers)) for row in rows for text in row]
@@ -57,12 +57,12 @@ class Sets:
         texts, starts = self.texts, self.starts.tolist()
         return [tuple(texts[start:end]) for start, end in pairwise(starts)]
 
-    def take(self, rows: Int64s) -> Sets:
+    def take(self, rows: Int64s) -> TextSets:
         """Some rows, in this order."""
         lengths = self.lengths[rows]
         ends = np.cumsum(lengths)
         places = np.repeat(self.starts[rows] - ends + lengths, lengths) + np.arange(int(lengths.sum()))
-        return Sets(np.concatenate([[0], ends]).astype(np.int64), self.codes[places], self.labels)
+        return TextSets(np.concatenate([[0], ends]).astype(np.int64), self.codes[places], self.labels)
 
     def has(self, text: str) -> Float64s:
         """(n,) 1 where a row has a text, 0 where it has others, NaN where it has none."""
@@ -85,7 +85,7 @@ class Sets:
         order = sorted(zip(self.labels, counts, strict=True), key=lambda one: (-one[1], one[0]))
         return tuple(label for label, count in order[:most] if count)
 
-    def shared(self, other: Sets) -> Float64s:
+    def shared(self, other: TextSets) -> Float64s:
         """(n,) the share of each row's texts that the same row of others has; NaN where either has none."""
         places = {label: place for place, label in enumerate(other.labels)}
         same = np.array([places.get(label, -1) for label in self.labels], np.int64)
@@ -97,12 +97,12 @@ class Sets:
         return np.where(known, self.total(found.astype(np.float64)) / np.maximum(self.lengths, 1), np.nan)
 
 
-Column = Float64s | Sets
+Column = Float64s | TextSets
 
 
 def taken(columns: Mapping[str, Column], rows: Int64s) -> dict[str, Column]:
     """Some rows of each column."""
-    return {name: one.take(rows) if isinstance(one, Sets) else one[rows] for name, one in columns.items()}
+    return {name: one.take(rows) if isinstance(one, TextSets) else one[rows] for name, one in columns.items()}
 
 
 def columns_of(types: Mapping[str, FieldType], rows: Sequence[Mapping[str, Value]]) -> dict[str, Column]:
@@ -110,7 +110,7 @@ def columns_of(types: Mapping[str, FieldType], rows: Sequence[Mapping[str, Value
     found: dict[str, Column] = {}
     for name, kind in types.items():
         if kind in SETS:
-            found[name] = Sets.of([row.get(name, ()) for row in rows])  # type: ignore[misc] # texts, by its type
+            found[name] = TextSets.of([row.get(name, ()) for row in rows])  # type: ignore[misc] # texts, by its type
         else:
             found[name] = np.array([row.get(name, np.nan) for row in rows], np.float64)
     return found
@@ -119,7 +119,9 @@ def columns_of(types: Mapping[str, FieldType], rows: Sequence[Mapping[str, Value
 def to_arrow(columns: Mapping[str, Column]) -> dict[str, pa.Array]:
     """Columns as Parquet keeps them."""
     return {
-        name: pa.array(one.rows(), pa.list_(pa.string())) if isinstance(one, Sets) else pa.array(one, from_pandas=True)
+        name: pa.array(one.rows(), pa.list_(pa.string()))
+        if isinstance(one, TextSets)
+        else pa.array(one, from_pandas=True)
         for name, one in columns.items()
     }
 
@@ -135,7 +137,7 @@ def from_arrow(types: Mapping[str, FieldType], table: pa.Table, rows: pa.Array |
             coded = pc.dictionary_encode(texts)
             lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
             starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-            found[name] = Sets(starts, coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist())
+            found[name] = TextSets(starts, coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist())
         else:
             found[name] = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False).astype(np.float64)
     return found

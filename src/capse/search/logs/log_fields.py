@@ -23,7 +23,7 @@ from capse.arrays import Int64s
 from capse.errors import DataError
 from capse.runs.atomic import write_text
 from capse.search.logs.field_schema import SETS, FieldSchema, Scope
-from capse.search.logs.field_values import Column, Sets, from_arrow, taken
+from capse.search.logs.field_values import Column, TextSets, from_arrow, taken
 
 FOLDER, SCHEMA = "fields", "schema.yaml"
 KEYS: Mapping[Scope, tuple[str, ...]] = {
@@ -54,7 +54,7 @@ class LogFields:
         parts = [repr(self.schema).encode()] if self.schema else []
         for columns in (self.item, self.user, self.request, self.result):
             for one in columns.values():
-                if isinstance(one, Sets):
+                if isinstance(one, TextSets):
                     parts += [one.starts.tobytes(), one.codes.tobytes(), "\n".join(one.labels).encode()]
                 else:
                     parts.append(one.tobytes())
