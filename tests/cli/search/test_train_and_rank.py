@@ -167,7 +167,7 @@ def test_rerank_one_query_and_a_file_of_them(capse, log, best, tmp_path):
     ("arguments", "message"),
     [
         ("evaluate --log LOG --method best", "unknown method 'best'"),
-        ("evaluate --log LOG --method se --run RUN", "runs are of sp, forests, transe, convkb, capse, blend"),
+        ("evaluate --log LOG --method se --run RUN", "runs are of sp, forests, capsules, transe, convkb, capse, blend"),
         ("evaluate --log LOG --method transe --run RUN", "was trained with capse, not transe"),
         ("evaluate --log LOG --method capse --run RUN --set training.epochs=1", "give either"),
         ("evaluate --log LOG --method sp --set training.epochs=1", "unknown setting 'training'"),
@@ -176,7 +176,7 @@ def test_rerank_one_query_and_a_file_of_them(capse, log, best, tmp_path):
         ("evaluate --log RUN --method se", "log"),
         (
             "train --log LOG --out OUT --method ci",
-            "learns nothing: runs are of sp, forests, transe, convkb, capse, blend",
+            "learns nothing: runs are of sp, forests, capsules, transe, convkb, capse, blend",
         ),
         ("train --log LOG --out OUT --method distmult", "unknown method 'distmult'"),
         ("train --log NONE --out OUT", "NONE"),

@@ -130,7 +130,7 @@ def test_each_method_says_what_it_is(name: str) -> None:
 def test_what_learns_nothing_is_ready_at_once(name: str) -> None:
     log = simulate(SimulationSettings(users=5, documents=40, impressions=60)).log
     assert evaluate(METHODS[name].fit(log), log, beside=False).mrr > 0
-    with pytest.raises(SettingsError, match="runs are of sp, forests, transe, convkb, capse, blend"):
+    with pytest.raises(SettingsError, match="runs are of sp, forests, capsules, transe, convkb, capse, blend"):
         trainable(name)
 
 

@@ -1,8 +1,11 @@
-"""SP and the blend as search methods. Their runs are trees as text, vectors as numbers, and a run inside a blend's.
+"""SP, the blend and a network over the same features as search methods.
+
+Their runs are trees as text, vectors and weights as numbers, and a run inside a blend's:
 
 recipe.yaml            the method and its settings
 ranker.json            groups of features, and what belongs to it
 lambdamart.*           the trees; without_user.*: those that do not know the user
+network.*              in their place: the network's weights, and what it makes of features
 vectors/               topics of documents
 rankers/<name>/        a run of a neural model, whose scores are features
 results.json           validation MRR, and where the run comes from
@@ -11,13 +14,14 @@ results.json           validation MRR, and where the run comes from
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from capse.errors import SettingsError
 from capse.experiments.engine import Listener
+from capse.experiments.search.capsule_training import fit_network
 from capse.experiments.search.cross_fitting import Train, cross_fit, fit_blend
 from capse.experiments.search.methods import SearchMethod
 from capse.experiments.search.neural_methods import NeuralMethod, train_ranker
@@ -32,6 +36,7 @@ from capse.search.features import GROUPS
 from capse.search.logs.actions import EventWeights
 from capse.search.logs.history import cutoffs
 from capse.search.logs.search_log import SearchLog
+from capse.search.rankers.capsule_network import NetworkSettings
 from capse.search.rankers.lambdamart import LambdaMARTSettings
 from capse.search.rankers.neural import NeuralRanker
 from capse.search.rankers.sp_lambdamart import SP, run_inside
@@ -85,6 +90,7 @@ class SPMethod(SearchMethod):
     """SP, or several SPs of other seeds whose scores are averaged."""
 
     learns = True
+    recipe_type: type[TreeRecipe] = TreeRecipe
 
     def __init__(self, name: str, forests: int = 1) -> None:
         super().__init__(name)
@@ -97,8 +103,8 @@ class SPMethod(SearchMethod):
             values = RunFolder(Path(recipe).parent).read_recipe() if Path(recipe).name == "recipe.yaml" else {}
             if values.get("method") != self.name:
                 raise SettingsError(f"--method {self.name} has no recipe", "leave out --recipe, and --set what it has")
-            said = {"bias": values.get("bias"), "events": values.get("events")}
-        return fill(TreeRecipe, override(said, list(overrides)))
+            said = {one.name: values.get(one.name) for one in fields(self.recipe_type)}
+        return fill(self.recipe_type, override(said, list(overrides)))
 
     def fit(
         self,
@@ -120,7 +126,8 @@ class SPMethod(SearchMethod):
     def settings(self, ranker: SP, recipe: Any = None) -> dict[str, Any]:
         vectors = {"vectors": to_mapping(ranker.space.settings)} if ranker.space else {}
         said = {name: to_mapping(getattr(recipe, name)) for name in ("bias", "events")} if recipe is not None else {}
-        return {"lambdamart": to_mapping(ranker.model.settings), **vectors, **said}
+        model = "network" if ranker.sees_vectors else "lambdamart"
+        return {model: to_mapping(ranker.model.settings), **vectors, **said}
 
     def notes(self, ranker: SP) -> list[str]:
         return [warning] if (warning := ranker.standing.warning(ranker.name)) else []
@@ -130,6 +137,35 @@ class SPMethod(SearchMethod):
 
     def recipe_of(self, run: Path) -> Path:
         return RunFolder(run).recipe
+
+
+@dataclass(frozen=True)
+class NetworkRecipe(TreeRecipe):
+    """What a network is trained with."""
+
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+
+
+class CapsulesMethod(SPMethod):
+    """A capsule network over SP's features and topics."""
+
+    recipe_type = NetworkRecipe
+
+    def fit(
+        self,
+        log: SearchLog,
+        recipe: Any = None,
+        *,
+        seed: int | None = None,
+        listener: Listener | None = None,
+    ) -> SP:
+        recipe = recipe or NetworkRecipe()
+        settings = recipe.network if seed is None else replace(recipe.network, seed=seed)
+        about: dict[str, Any] = {"bias": recipe.bias, "events": recipe.events}
+        train = partial(fit_network, settings=settings, listener=listener)
+        space = build_vectors(log, VectorSettings())
+        found = SP.fit(log, cutoffs(log), space=space, train_network=train, **about)
+        return replace(found, name=self.name)
 
 
 class BlendMethod(SPMethod):
@@ -168,6 +204,7 @@ class BlendMethod(SPMethod):
 
 
 SP_METHOD, FORESTS_METHOD, BLEND = SPMethod("sp"), SPMethod("forests", FORESTS), BlendMethod("blend", FORESTS)
+CAPSULES = CapsulesMethod("capsules")
 
 
 def _neural(ranker: Ranker) -> NeuralRanker:

@@ -135,6 +135,7 @@ METHODS: Registry[SearchMethod] = Registry(
         "document-only": f"{_BASELINES}:DOCUMENT_ONLY",
         "sp": f"{_LAMBDAMART}:SP_METHOD",
         "forests": f"{_LAMBDAMART}:FORESTS_METHOD",
+        "capsules": f"{_LAMBDAMART}:CAPSULES",
         "transe": f"{_NEURAL}:TRANSE",
         "convkb": f"{_NEURAL}:CONVKB",
         "capse": f"{_NEURAL}:CAPSE",

@@ -21,6 +21,7 @@ from capse.runs.atomic import write_json, write_text
 from capse.runs.settings import fill, to_mapping
 from capse.search.evaluation.list_metrics import graded_ndcg, list_metrics
 from capse.search.features.feature_table import FeatureTable
+from capse.search.rankers.list_vectors import ListVectors
 from capse.search.rankers.tree_loops import Trees
 
 _PLAIN = re.compile(r"[\w.]+")  # names that LightGBM takes
@@ -51,6 +52,7 @@ class LabelledLists:
     lengths: Int64s  # (lists,)
     weights: Float64s | None = None  # (lists,) what each counts for; None: all the same
     gains: Float64s | None = None  # (rows,) what each is worth; None: 1 where it is relevant
+    vectors: ListVectors | None = None  # for what sees more than features
 
     @property
     def grades(self) -> tuple[Int32s, list[float]]:
@@ -91,7 +93,8 @@ class LabelledLists:
         lengths = np.bincount(np.repeat(np.arange(len(clicks)), sizes)[kept], minlength=len(clicks))
         features = FeatureTable(self.features.names, self.features.values[rows[kept]])
         gains = None if self.gains is None else self.gains[rows[kept]]
-        return LabelledLists(features, own[kept], lengths, weights[clicks], gains)
+        vectors = None if self.vectors is None else self.vectors.take(lists, rows[kept])
+        return LabelledLists(features, own[kept], lengths, weights[clicks], gains, vectors)
 
     def followed_by(self, other: LabelledLists) -> LabelledLists:
         """These lists and then others."""
@@ -101,7 +104,8 @@ class LabelledLists:
         parts = [lists.weights for lists in (self, other) if lists.weights is not None]
         weights, worths = np.concatenate(parts) if parts else None, (self.gains, other.gains)
         gains = np.concatenate([one for one in worths if one is not None]) if worths[0] is not None else None
-        return LabelledLists(FeatureTable(self.features.names, values), labels, lengths, weights, gains)
+        vectors = self.vectors.followed_by(other.vectors) if self.vectors and other.vectors else None
+        return LabelledLists(FeatureTable(self.features.names, values), labels, lengths, weights, gains, vectors)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """SP, the learned re-ranker of Bennett et al. (2012) and Vu et al. (2015), and the blend of it with other rankers.
 
-Both are LambdaMART over `capse.search.features`; a blend has the scores of other rankers among its features.
+Both are LambdaMART over `capse.search.features`; a blend has the scores of other rankers among its features. A capsule
+network over the same features, and topics, takes the place of the trees where one is asked for.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,9 @@ from capse.search.logs.field_values import Column, from_arrow, to_arrow
 from capse.search.logs.history import earlier_clicks
 from capse.search.logs.search_log import SearchLog
 from capse.search.rankers.baselines import SE, in_engine_order
+from capse.search.rankers.capsule_network import CapsuleNetwork, is_network_saved_in
 from capse.search.rankers.lambdamart import LabelledLists, LambdaMART, LambdaMARTSettings
+from capse.search.rankers.list_vectors import ListVectors
 from capse.search.rankers.neural import NeuralRanker
 from capse.search.rankers.search_run import SearchRun
 from capse.search.rankers.standing import Standing
@@ -38,6 +42,7 @@ from capse.search.rankers.training_past import TrainingPast
 from capse.search.vectors.vector_space import VectorSpace
 
 Featured = Callable[[Int64s], FeatureTable]  # the features of some impressions of a log
+Train = Callable[[LabelledLists, LabelledLists], CapsuleNetwork]  # on training lists, measured on validation lists
 
 SCORE = "score"  # the group of what other rankers say
 VECTORS, DESCRIPTION, RANKERS = "vectors", "ranker.json", "rankers"  # in a saved ranker's folder
@@ -50,8 +55,8 @@ ANONYMOUS = "without_user"  # the stem of the trees without the user
 class SP:
     """LambdaMART over rank, text, clicks, profiles, context and what other rankers say. Fit one with `SP.fit`."""
 
-    model: LambdaMART
-    anonymous: LambdaMART | None  # fitted without what knows the user; None where nothing is left then
+    model: LambdaMART | CapsuleNetwork
+    anonymous: LambdaMART | CapsuleNetwork | None  # without what knows the user; None where nothing is left then
     groups: tuple[str, ...]
     space: VectorSpace | None = field(default=None, repr=False)  # topics, for the group 'profile'
     rankers: Mapping[str, Ranker] = field(default_factory=dict, repr=False)  # whose scores are features too
@@ -75,6 +80,7 @@ class SP:
         scores: Mapping[str, Float64s] | None = None,
         bias: PositionBias | None = None,
         events: EventWeights | None = None,
+        train_network: Train | None = None,
     ) -> SP:
         """Learn from the judged lists of the training split; the validation split says when to stop.
 
@@ -85,7 +91,8 @@ class SP:
 
         Where the log has events that are no clicks, a result's grade is what its user did, weighed by ``events``.
 
-        With a ``bias`` every click counts for its inverse propensity, in training and where validation decides.
+        With a ``bias`` every click counts for its inverse propensity, in training and where validation decides. With
+        ``train_network`` a network learns instead of trees, which also sees the vectors of the ``space``.
         """
         rankers, scores = dict(rankers or {}), dict(scores or {})
         _check(log, rankers, scores)
@@ -93,12 +100,15 @@ class SP:
         weights = None if bias is None else bias.weights(log, log.of_split("train"))
         features = _features_of(log, cutoffs, tuple(groups), space, scores, text, known)
         gains = log.actions.gains(log.satisfied, events or EventWeights()) if known.kinds else None
-        train, valid = (_judged(log, split, features, weights, gains) for split in ("train", "valid"))
-        model = LambdaMART.fit(train, valid, settings)
-        anonymous = None
-        if set(WITHOUT_USER) & set(groups):
-            one = replace(settings or LambdaMARTSettings(), forests=1)  # for comparison only
-            anonymous = LambdaMART.fit(_only(train, WITHOUT_USER), _only(valid, WITHOUT_USER), one)
+        vectors = None if train_network is None else partial(_vectors, log, cutoffs, space)
+        train, valid = (_judged(log, split, features, weights, gains, vectors) for split in ("train", "valid"))
+        model: LambdaMART | CapsuleNetwork
+        anonymous: LambdaMART | CapsuleNetwork | None
+        if train_network is None:
+            model, anonymous = _trees(train, valid, settings or LambdaMARTSettings())
+        else:
+            model = train_network(train, valid)
+            anonymous = model.without_user()
         name, past = "blend" if rankers else "sp", TrainingPast.of(log, known.schema.most_days)
         standing = Standing(
             _engine(log, weights, gains),
@@ -116,7 +126,8 @@ class SP:
         self.check_fields(log)
         features = _features(log, impressions, cutoffs, self.groups, self.space, scores, text, self.known)
         position, lengths = log.position[log.rows(impressions)], log.lengths[impressions]
-        found = in_engine_order(self.model.predict(features), position)
+        vectors = _vectors(log, cutoffs, self.space, impressions) if self.sees_vectors else None
+        found = in_engine_order(self._predict(features, vectors, lengths), position)
         known = earlier_clicks(log, impressions, cutoffs) > 0
         return self.standing.applied(found, position.astype(np.float64), known, lengths)
 
@@ -128,17 +139,40 @@ class SP:
                 "ingest it with the schema of then, or train a run on it",
             )
 
-    def score_list(self, features: FeatureTable, scores: Mapping[str, Float64s], positions: Sequence[int]) -> Float64s:
+    @property
+    def sees_vectors(self) -> bool:
+        """Whether it is a network, which sees topics as well as features."""
+        return isinstance(self.model, CapsuleNetwork)
+
+    def score_list(
+        self,
+        features: FeatureTable,
+        scores: Mapping[str, Float64s],
+        positions: Sequence[int],
+        vectors: ListVectors | None = None,
+    ) -> Float64s:
         """The same for one list with these features, whatever the engine's standing."""
-        table = FeatureTable.beside([features, score_columns(scores, np.array([len(positions)]))])
-        return in_engine_order(self.model.predict(table), np.array(positions))
+        lengths = np.array([len(positions)])
+        table = FeatureTable.beside([features, score_columns(scores, lengths)])
+        return in_engine_order(self._predict(table, vectors, lengths), np.array(positions))
+
+    def _predict(self, features: FeatureTable, vectors: ListVectors | None, lengths: Int64s) -> Float64s:
+        if isinstance(self.model, LambdaMART):
+            return self.model.predict(features)
+        assert vectors is not None
+        return self.model.predict(features, vectors, lengths)
 
     def without_user(self) -> Ranker:
-        """Trees that were fitted without what knows the user: history, profile, context and other rankers."""
+        """Trees that were fitted without what knows the user: history, profile, context and other rankers.
+
+        Of a network the same one, from which these are kept.
+        """
         if self.anonymous is None:
             return SE()  # nothing is left to go by
-        groups = tuple(group for group in self.groups if group in WITHOUT_USER)
         name = f"{self.name} for anyone"
+        if self.sees_vectors:
+            return replace(self, model=self.anonymous, name=name, standing=Standing())
+        groups = tuple(group for group in self.groups if group in WITHOUT_USER)
         return replace(
             self, model=self.anonymous, groups=groups, space=None, rankers={}, name=name, standing=Standing()
         )
@@ -154,12 +188,13 @@ class SP:
             with atomic_path(folder / ITEMS) as temporary:
                 pq.write_table(pa.table(table), temporary)
         self.model.save(folder)
-        if self.anonymous is not None:
+        has_trees_of_anyone = isinstance(self.anonymous, LambdaMART)
+        if isinstance(self.anonymous, LambdaMART):
             self.anonymous.save(folder, ANONYMOUS)
         if self.space is not None:
             self.space.save(folder / VECTORS)
         content = {"name": self.name, "groups": self.groups, "rankers": list(self.rankers)}
-        has = {VECTORS: self.space is not None, ANONYMOUS: self.anonymous is not None}
+        has = {VECTORS: self.space is not None, ANONYMOUS: has_trees_of_anyone}
         said = {"fields": self.known.to_mapping()} if self.known else {}
         write_json(folder / DESCRIPTION, content | has | said)
 
@@ -183,13 +218,21 @@ class SP:
             fitted_with = ", ".join(needed) or "no other ranker"
             raise SettingsError(f"the ranker in {folder} was fitted with {fitted_with}", "give it the same again")
         space = VectorSpace.load(folder / VECTORS) if has[VECTORS] else None
-        anonymous = LambdaMART.load(folder, ANONYMOUS) if has[ANONYMOUS] else None
+        model, anonymous = _load_models(folder, has[ANONYMOUS])
         text = TextMatch(Documents.load(folder / CATALOGUE))
         past, standing = TrainingPast.load(folder), Standing.load(folder)
         known = KnownFields.from_mapping(content["fields"]) if "fields" in content else KnownFields()
         items = _items(folder / ITEMS, known) if known.schema.item else {}
-        model = LambdaMART.load(folder)
         return cls(model, anonymous, groups, space, rankers, name, standing, past, text, known, items)
+
+
+def _load_models(
+    folder: Path, has_trees_of_anyone: bool
+) -> tuple[LambdaMART | CapsuleNetwork, LambdaMART | CapsuleNetwork | None]:
+    if is_network_saved_in(folder):
+        network = CapsuleNetwork.load(folder)
+        return network, network.without_user()
+    return LambdaMART.load(folder), LambdaMART.load(folder, ANONYMOUS) if has_trees_of_anyone else None
 
 
 def _items(path: Path, known: KnownFields) -> Mapping[str, Column]:
@@ -254,7 +297,12 @@ def _features(
 
 
 def _judged(
-    log: SearchLog, split: str, features: Featured, weights: Float64s | None, gains: Float64s | None = None
+    log: SearchLog,
+    split: str,
+    features: Featured,
+    weights: Float64s | None,
+    gains: Float64s | None = None,
+    vectors: Callable[[Int64s], ListVectors] | None = None,
 ) -> LabelledLists:
     """The lists of a split that have a satisfied click; with ``weights`` (m,) each of them once for every click."""
     impressions = log.judged(split)
@@ -264,6 +312,7 @@ def _judged(
         log.satisfied[rows],
         log.lengths[impressions],
         gains=None if gains is None else gains[rows],
+        vectors=None if vectors is None else vectors(impressions),
     )
     return lists if weights is None else lists.per_click(weights[rows])
 
@@ -296,6 +345,23 @@ def _engine(log: SearchLog, weights: Float64s | None, gains: Float64s | None) ->
 
     lists = _judged(log, "valid", place, weights, gains)
     return lists.quality(-lists.features.values[:, 0].astype(np.float64))
+
+
+def _trees(
+    train: LabelledLists, valid: LabelledLists, settings: LambdaMARTSettings
+) -> tuple[LambdaMART, LambdaMART | None]:
+    """Trees over all features, and over those that know no user, where there are any."""
+    model, anonymous = LambdaMART.fit(train, valid, settings), None
+    if any(name.split(".")[0] in WITHOUT_USER for name in train.features.names):
+        one = replace(settings, forests=1)  # for comparison only
+        anonymous = LambdaMART.fit(_only(train, WITHOUT_USER), _only(valid, WITHOUT_USER), one)
+    return model, anonymous
+
+
+def _vectors(log: SearchLog, cutoffs: Int64s, space: VectorSpace | None, impressions: Int64s) -> ListVectors:
+    if space is None:
+        raise SettingsError("a network is to see topics, and there is no space of them", "give one")
+    return ListVectors.of_log(log, impressions, cutoffs, space)
 
 
 def _only(lists: LabelledLists, groups: Sequence[str]) -> LabelledLists:

@@ -17,6 +17,7 @@ from capse.arrays import Float32s, Float64s
 from capse.search.features import Catalogue, ShownList, list_features
 from capse.search.features.list_features import DocumentVectors
 from capse.search.logs.field_schema import Scope, Value
+from capse.search.rankers.list_vectors import ListVectors
 from capse.search.rankers.neural import NeuralRanker, score_list
 from capse.search.rankers.search_run import SearchRun
 from capse.search.rankers.sp_lambdamart import SP
@@ -145,7 +146,7 @@ class NeuralLists:
 
 
 class TreeLists:
-    """SP, or a blend: trees over features of one list. Whoever has it keeps ``everyone`` up to date."""
+    """SP, or a blend: trees, or a network, over features of one list. Whoever has it keeps ``everyone`` up to date."""
 
     decay = DECAY
 
@@ -175,7 +176,12 @@ class TreeLists:
         features = list_features(
             self._shown(asked), self.catalogue, self.everyone, self._document_vectors(asked), self.ranker.groups
         )
-        return self.ranker.score_list(features, scores, asked.positions)
+        vectors = self._list_vectors(asked) if self.ranker.sees_vectors else None
+        return self.ranker.score_list(features, scores, asked.positions, vectors)
+
+    def _list_vectors(self, asked: Asked) -> ListVectors:
+        query = self.vectors.space.query(asked.query, np.stack(asked.vectors))
+        return ListVectors.of_list(query, self.user(asked), asked.vectors, asked.positions)
 
     def user(self, asked: Asked) -> Float32s | None:
         return asked.state.profile(partial(self.vectors.past, asked.state), asked.session, asked.time)
