@@ -132,7 +132,7 @@ def _blend(groups: Sequence[str], experiment: SearchExperiment, log: SearchLog, 
 
 
 def _of_trees(ranker: SP, **settings: Any) -> Made:
-    model, space = ranker.model, ranker.space
+    model, space = ranker.trees, ranker.space
     resolved = {"lambdamart": to_mapping(model.settings), "vectors": space and to_mapping(space.settings), **settings}
     gains = {name: round(gain) for name, gain in list(model.gains().items())[:20]}
     return Made(ranker, resolved, {"validation_mrr": model.validation_mrr, "gains": gains})

@@ -111,8 +111,8 @@ def test_a_blend_has_the_features_of_sp_and_the_scores_of_another_ranker(log, sp
     sp = fit_sp(log, 1, settings=QUICK, space=space)
     assert (sp.name, sp.model.settings.seed) == ("sp", 1)
     blend = fit_blend_of(log, lambda known: Refinding(), 1, label="again", settings=QUICK, space=space)
-    assert blend.model.names[: len(sp.model.names)] == sp.model.names
-    added = blend.model.names[len(sp.model.names) :]
+    assert blend.trees.names[: len(sp.trees.names)] == sp.trees.names
+    added = blend.trees.names[len(sp.trees.names) :]
     assert added == ("score.again.rank", "score.again.standardised")
 
 

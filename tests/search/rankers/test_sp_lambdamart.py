@@ -90,7 +90,7 @@ def test_with_nothing_but_the_user_the_engine_is_what_is_left(log):
 
 
 def test_the_same_seed_gives_the_same_ranker(log, topics, fitted):
-    assert SP.fit(log, cutoffs(log), QUICK, space=topics).model.text == fitted.model.text
+    assert SP.fit(log, cutoffs(log), QUICK, space=topics).trees.text == fitted.trees.text
 
 
 def test_a_saved_ranker_gives_the_same_scores(log, fitted, tmp_path):
@@ -150,7 +150,7 @@ def test_a_blend_listens_to_a_ranker_that_knows(log, topics, evaluated, tmp_path
     better = evaluate(blend, log, against=[evaluated])
     assert better.comparisons["sp"].difference > 0
     assert better.comparisons["sp"].p_value < 0.05
-    assert max(blend.model.gains().items(), key=lambda item: item[1])[0].startswith("score.oracle")
+    assert max(blend.trees.gains().items(), key=lambda item: item[1])[0].startswith("score.oracle")
     blend.save(tmp_path)
     lists = log.judged("test")
     loaded = SP.load(tmp_path, {"oracle": oracle})

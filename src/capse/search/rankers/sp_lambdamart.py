@@ -140,6 +140,12 @@ class SP:
             )
 
     @property
+    def trees(self) -> LambdaMART:
+        """Its trees, where it is no network."""
+        assert isinstance(self.model, LambdaMART)
+        return self.model
+
+    @property
     def sees_vectors(self) -> bool:
         """Whether it is a network, which sees topics as well as features."""
         return isinstance(self.model, CapsuleNetwork)
@@ -157,8 +163,8 @@ class SP:
         return in_engine_order(self._predict(table, vectors, lengths), np.array(positions))
 
     def _predict(self, features: FeatureTable, vectors: ListVectors | None, lengths: Int64s) -> Float64s:
-        if isinstance(self.model, LambdaMART):
-            return self.model.predict(features)
+        if not isinstance(self.model, CapsuleNetwork):
+            return self.trees.predict(features)
         assert vectors is not None
         return self.model.predict(features, vectors, lengths)
 
