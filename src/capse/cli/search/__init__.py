@@ -12,6 +12,7 @@ COMMANDS: Registry[typer.Typer] = Registry(
     "capse.search_commands",
     {
         "ingest": "capse.cli.search.ingest:app",
+        "translate": "capse.cli.search.translate:app",
         "simulate": "capse.cli.search.simulate:app",
         "propensities": "capse.cli.search.propensities:app",
         "train": "capse.cli.search.train:app",

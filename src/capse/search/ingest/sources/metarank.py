@@ -27,7 +27,7 @@ from capse.search.times import log_time
 _SUFFIXES = (".jsonl", ".ndjson", ".json")
 _EVENTS = ("item", "user", "ranking", "interaction")
 _TITLES = ("title", "name")
-_KIND_OF = {"add_to_cart": "cart", "addtocart": "cart", "buy": "purchase", "order": "purchase", "favourite": "like"}
+KIND_OF = {"add_to_cart": "cart", "addtocart": "cart", "buy": "purchase", "order": "purchase", "favourite": "like"}
 _LARGEST = 2**63 // 1000  # milliseconds that fit as microseconds
 
 
@@ -165,9 +165,9 @@ class _Events:
         ranking, item, own = (_label(event, name) for name in ("ranking", "item", "id"))
         if kind in self.click_types and ranking is not None:
             self.staging.click(ranking, item, time=_time(event), event=own)
-        elif kind in self.click_types or kind in _KIND_OF or kind in KINDS:
+        elif kind in self.click_types or kind in KIND_OF or kind in KINDS:
             user = _label(event, "user") or _label(event, "session")
-            action = "click" if kind in self.click_types else _KIND_OF.get(kind, kind)
+            action = "click" if kind in self.click_types else KIND_OF.get(kind, kind)
             self.staging.action(action, item, impression=ranking, user=user, time=_time(event), event=own)
         else:
             self.left_out[kind] += 1
