@@ -1,210 +1,113 @@
-"""One network for all that is known of a list: capsules that see SP's features as well as topics, beside SP's trees.
+"""One network for all that is known of a list, `--method capsules`, beside SP's trees: what it adds to LambdaMART.
 
     python -m benchmarks.one_network gitsearch 0 1 2 3 4
     python -m benchmarks.one_network                            # the page of all that is recorded
 
-CapsE's matrix [q, u, d] has a row for each number of a vector. It gets two more for each feature x of a result:
-(1, 0, x), with x as its quantile among the training results, from −1 to 1, and once more less the mean of its list. So
-rank, text match, history and numbers go through the same filters and capsules as topics do, and every capsule is a
-piecewise linear function of one feature. Settings were chosen on the training and validation lists (results/tried.md).
-
 Four rankers are compared on the test lists: LambdaMART as SP has it, the network, the mean of both's scores
 standardised within the list, and LambdaMART with the network's cross-fitted scores among its features, as the blend has
-CapsE's. One file for each seed under ``results/one-network``.
+CapsE's. All of them see the same features, which are made once. One file for each seed under ``results/one-network``.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from benchmarks.search_served import find_log
-from capse.arrays import Float32s, Float64s, Int64s
-from capse.models import ScaledCapsE
-from capse.models.personal import PersonalModel
-from capse.models.scaled_capse import ScaledCapsEScorer
+from capse.arrays import Float64s, Int64s
+from capse.experiments.search.capsule_training import fit_network
 from capse.runs.atomic import write_json, write_text
 from capse.runs.records import provenance
 from capse.search.evaluation.comparison import compare_lists
 from capse.search.evaluation.list_metrics import list_metrics
-from capse.search.features import FeatureTable, log_features
-from capse.search.features.feature_table import standardised
+from capse.search.features import log_features
+from capse.search.features.feature_table import FeatureTable, standardised
 from capse.search.logs.history import cutoffs
-from capse.search.logs.search_log import SearchLog
+from capse.search.logs.search_log import SPLITS, SearchLog
 from capse.search.rankers.baselines import in_engine_order
+from capse.search.rankers.capsule_network import CapsuleNetwork, NetworkSettings
 from capse.search.rankers.lambdamart import LabelledLists, LambdaMART, LambdaMARTSettings
-from capse.search.rankers.neural import UserVectors
+from capse.search.rankers.list_vectors import ListVectors
 from capse.search.rankers.sp_lambdamart import score_columns
-from capse.search.users.user_state import ProfileSettings
 from capse.search.vectors.vector_space import VectorSettings, build_vectors
-from capse.training.list_objective import ListObjective, Lists, Shown
-from capse.training.losses import Loss
 
 RESULTS = Path(__file__).parents[1] / "results" / "one-network"
-FILTERS, CAPSULE, DROPOUT = 16, 8, 0.2
-EPOCHS, BATCH, RATE, DECAY, WARM_UP = 15, 128, 3e-3, 0.1, 0.15
-KNOTS = 64  # quantiles of a feature
 PARTS = 4  # that the training period is cut into for scores of lists that were not seen
 
 
-@dataclass(frozen=True)
-class Part:
-    """Lists one after the other: what trees see of them, and what the network sees beside that."""
-
-    lists: LabelledLists
-    position: Float64s  # (rows,)
-    queries: Float32s  # (lists, k)
-    users: Float32s  # (lists, k)
-    documents: Float32s  # (rows, k)
-    owners: Int64s  # (lists,)
-
-    def __getitem__(self, chosen: slice) -> Part:
-        ends = np.concatenate([[0], np.cumsum(self.lists.lengths)])
-        start, stop, _ = chosen.indices(len(self.lists.lengths))
-        rows = slice(int(ends[start]), int(ends[stop]))
-        table = FeatureTable(self.lists.features.names, self.lists.features.values[rows])
-        lists = LabelledLists(table, self.lists.relevant[rows], self.lists.lengths[chosen])
-        of_lists = (getattr(self, name)[chosen] for name in ("queries", "users"))
-        return Part(lists, self.position[rows], *of_lists, self.documents[rows], self.owners[chosen])
-
-    def followed_by(self, other: Part) -> Part:
-        names = ("position", "queries", "users", "documents", "owners")
-        joined = (np.concatenate([getattr(self, name), getattr(other, name)]) for name in names)
-        return Part(self.lists.followed_by(other.lists), *joined)
-
-    def reciprocal_ranks(self, scores: Float64s) -> Float64s:
-        """(lists,) as SP ranks: results that tie follow the engine's order."""
-        ranked = in_engine_order(scores, self.position)
-        return list_metrics(ranked, self.lists.relevant, self.lists.lengths).mrr
-
-
-def parts_of(log: SearchLog) -> dict[str, Part]:
-    """The judged lists of each split, with everything known before each of them."""
+def parts_of(log: SearchLog) -> tuple[dict[str, LabelledLists], Int64s]:
+    """The judged lists of each split, with everything known before each of them, and whose the test lists are."""
     known, space = cutoffs(log), build_vectors(log, VectorSettings())
-    vectors = space.vectors(log)
-    users = UserVectors.of(log, vectors, known, ProfileSettings(scale="nearest", user="profile"), {})
-    found = {}
-    for split in ("train", "valid", "test"):
+    documents = space.vectors(log).documents
+    found: dict[str, LabelledLists] = {}
+    for split in SPLITS:
         judged = log.judged(split)
-        rows = log.rows(judged)
-        table = log_features(log, judged, known, vectors=vectors.documents)
-        lists = LabelledLists(table, log.satisfied[rows], log.lengths[judged])
-        of_lists = vectors.queries[judged], users.profiles[judged], vectors.documents[log.document[rows]]
-        found[split] = Part(lists, log.position[rows].astype(np.float64), *of_lists, log.user[judged].astype(np.int64))
-    return found
+        table = log_features(log, judged, known, vectors=documents)
+        vectors = ListVectors.of_log(log, judged, known, space)
+        found[split] = LabelledLists(table, log.satisfied[log.rows(judged)], log.lengths[judged], vectors=vectors)
+    return found, log.user[log.judged("test")].astype(np.int64)
 
 
-class Network:
-    """Scaled CapsE over the rows of topics and of features."""
-
-    def __init__(self, train: Part, seed: int) -> None:
-        values = np.where(np.isfinite(train.lists.features.values), train.lists.features.values, np.nan)
-        places = np.linspace(0, 1, KNOTS)
-        self.quantiles = [
-            np.unique(np.nanquantile(column, places)) if np.isfinite(column).any() else np.zeros(1)
-            for column in values.T
-        ]
-        torch.manual_seed(seed)
-        width = 2 * len(self.quantiles) + train.documents.shape[1]
-        settings = ScaledCapsE(
-            dim=width, filters=FILTERS, capsule_dim=CAPSULE, dropout=DROPOUT, filter_start="distance"
-        )
-        self.model = PersonalModel(ScaledCapsEScorer(settings), 0)
-        self._train(train, seed)
-
-    def _train(self, train: Part, seed: int) -> None:
-        objective = ListObjective(self.model, self._lists(train), Loss(name="softmax", reduction="mean"), Shown())
-        optimizer = torch.optim.AdamW(self.model.parameters(), RATE, weight_decay=DECAY)
-        batches = math.ceil(len(objective.examples) / BATCH)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=EPOCHS * batches, pct_start=WARM_UP)
-        generator = torch.Generator().manual_seed(seed)
-        for _ in range(EPOCHS):
-            self.model.train()
-            for batch in torch.randperm(len(objective.examples), generator=generator).split(BATCH):
-                optimizer.zero_grad()
-                objective(batch, generator).backward()
-                optimizer.step()
-                schedule.step()
-
-    def score(self, part: Part) -> Float64s:
-        """(rows,)"""
-        lists = self._lists(part)
-        nobody = torch.full((BATCH,), -1)
-        found = []
-        self.model.eval()
-        with torch.inference_mode():
-            for chosen in torch.arange(len(lists.users)).split(BATCH):
-                documents = lists.documents[chosen]
-                given = lists.queries[chosen], lists.profiles[chosen], nobody[: len(chosen)]
-                scores = self.model.score_lists(*given, lists.vectors[documents.clamp(min=0)])
-                found.append(scores[documents >= 0])
-        return torch.cat(found).double().numpy()
-
-    def _lists(self, part: Part) -> Lists:
-        """Every result as a document of its own: the rows [1, q], [0, u] and [x, d] of its list's matrix."""
-        lengths = part.lists.lengths
-        places = np.arange(int(lengths.max()))
-        documents = np.full((len(lengths), len(places)), -1, np.int64)
-        documents[places < lengths[:, None]] = np.arange(len(part.position))
-        relevant = documents >= 0
-        relevant[relevant] = part.lists.relevant
-        features = self._features(part)
-        ones = np.ones((len(lengths), features.shape[1]), np.float32)
-        arrays = (
-            np.hstack([ones, part.queries]),
-            np.hstack([0 * ones, part.users]),
-            np.full(len(lengths), -1),
-            documents,
-            relevant,
-            np.hstack([features, part.documents]),
-        )
-        return Lists(*map(torch.from_numpy, arrays))
-
-    def _features(self, part: Part) -> Float32s:
-        """(rows, 2F) quantiles, 0 where a feature has no value, and the same less the list's mean."""
-        values, found = part.lists.features.values, np.zeros(part.lists.features.values.shape, np.float32)
-        for place, quantiles in enumerate(self.quantiles):
-            if len(quantiles) > 1:
-                found[:, place] = 2 * np.interp(values[:, place], quantiles, np.linspace(0, 1, len(quantiles))) - 1
-        found[~np.isfinite(values)] = 0
-        starts = np.cumsum(part.lists.lengths) - part.lists.lengths
-        means = np.add.reduceat(found, starts) / part.lists.lengths[:, None]
-        return np.hstack([found, found - np.repeat(means, part.lists.lengths, axis=0)]).astype(np.float32)
+def some(lists: LabelledLists, start: int, stop: int) -> LabelledLists:
+    """The lists of these places."""
+    assert lists.vectors is not None
+    ends = np.concatenate([[0], np.cumsum(lists.lengths)])
+    rows = np.arange(ends[start], ends[stop])
+    table = FeatureTable(lists.features.names, lists.features.values[rows])
+    vectors = lists.vectors.take(np.arange(start, stop), rows)
+    return LabelledLists(table, lists.relevant[rows], lists.lengths[start:stop], vectors=vectors)
 
 
-def compare(parts: dict[str, Part], seed: int) -> dict[str, Float64s]:
+def compare(parts: dict[str, LabelledLists], seed: int) -> dict[str, Float64s]:
     """(test lists,) reciprocal ranks of the four."""
-    train, valid, test = (parts[split] for split in ("train", "valid", "test"))
+    train, valid, test = (parts[split] for split in SPLITS)
     settings = LambdaMARTSettings(seed=seed)
-    trees = LambdaMART.fit(train.lists, valid.lists, settings).predict(test.lists.features)
-    network = Network(train.followed_by(valid), seed).score(test)
-    lengths = test.lists.lengths
-    mean = standardised(trees, lengths) + standardised(network, lengths)
+    trees = LambdaMART.fit(train, valid, settings).predict(test.features)
+    nothing = some(valid, 0, 0)
+    learned = [train.followed_by(valid), train]
+    final, of_train = (fit_network(lists, nothing, NetworkSettings(seed=seed)) for lists in learned)
+    network = scores_of(final, test)
+    mean = standardised(trees, test.lengths) + standardised(network, test.lengths)
 
-    blocks = np.array_split(np.arange(len(train.lists.lengths)), PARTS)
-    seen = [Network(train[: block[0]], seed).score(train[block[0] : block[-1] + 1]) for block in blocks[1:]]
-    first = np.full(int(train.lists.lengths[blocks[0]].sum()), np.nan)
-    of_train = np.concatenate([first, *seen])
-    last = Network(train, seed)
     scored = [
-        _with_scores(part.lists, scores)
-        for part, scores in ((train, of_train), (valid, last.score(valid)), (test, last.score(test)))
+        with_scores(train, cross_fitted(train, seed)),
+        *(with_scores(lists, scores_of(of_train, lists)) for lists in (valid, test)),
     ]
     blended = LambdaMART.fit(scored[0], scored[1], settings).predict(scored[2].features)
     found = {"lambdamart": trees, "network": network, "mean": mean, "among_features": blended}
-    return {name: test.reciprocal_ranks(scores) for name, scores in found.items()}
+    return {name: reciprocal_ranks(test, scores) for name, scores in found.items()}
 
 
-def _with_scores(lists: LabelledLists, scores: Float64s) -> LabelledLists:
+def cross_fitted(train: LabelledLists, seed: int) -> Float64s:
+    """(rows,) scores by networks that were trained on earlier lists; NaN for the first part, which has none."""
+    blocks = np.array_split(np.arange(len(train.lengths)), PARTS)
+    found = [np.full(int(train.lengths[blocks[0]].sum()), np.nan)]
+    for block in blocks[1:]:
+        network = fit_network(some(train, 0, block[0]), some(train, 0, 0), NetworkSettings(seed=seed))
+        found.append(scores_of(network, some(train, block[0], block[-1] + 1)))
+    return np.concatenate(found)
+
+
+def scores_of(network: CapsuleNetwork, lists: LabelledLists) -> Float64s:
+    assert lists.vectors is not None
+    return network.predict(lists.features, lists.vectors, lists.lengths)
+
+
+def with_scores(lists: LabelledLists, scores: Float64s) -> LabelledLists:
     columns = score_columns({"network": scores}, lists.lengths)
-    return LabelledLists(FeatureTable.beside([lists.features, columns]), lists.relevant, lists.lengths)
+    return replace(lists, features=FeatureTable.beside([lists.features, columns]))
+
+
+def reciprocal_ranks(lists: LabelledLists, scores: Float64s) -> Float64s:
+    """(lists,) as SP ranks: results that tie follow the engine's order."""
+    assert lists.vectors is not None
+    ranked = in_engine_order(scores, lists.vectors.position.astype(np.int32))
+    return list_metrics(ranked, lists.relevant, lists.lengths).mrr
 
 
 def page() -> str:
@@ -235,15 +138,17 @@ def main(name: str = "", *seeds: str) -> None:
         write_text(RESULTS / "README.md", f"# One network\n\n{__doc__}\n{page()}")
         print(page())
         return
-    parts: dict[str, Part] = {}
+    parts: dict[str, LabelledLists] = {}
     for seed in map(int, seeds):
         path = RESULTS / name / f"seed-{seed}.json"
         if path.is_file():
             continue
-        parts = parts or parts_of(find_log(name))
+        if not parts:
+            parts, owners = parts_of(find_log(name))
         ranks = compare(parts, seed)
-        content: dict[str, Any] = {"log": name, "seed": seed, "mrr": {one: float(r.mean()) for one, r in ranks.items()}}
-        content |= provenance() | {"owners": parts["test"].owners.tolist()}
+        mrr = {one: float(found.mean()) for one, found in ranks.items()}
+        content: dict[str, Any] = {"log": name, "seed": seed, "mrr": mrr}
+        content |= provenance() | {"owners": owners.tolist()}
         content["reciprocal_ranks"] = {one: np.round(r, 6).tolist() for one, r in ranks.items()}
         write_json(path, content)
         print(name, seed, content["mrr"], flush=True)
