@@ -30,12 +30,14 @@ PUBLIC = [
     "PersonalModel", "PositionBias", "PredictedRelation",
     "Prediction", "ProfileSettings", "PublicClick", "RankedDocument", "Ranker",
     "Ranks", "Reasons", "Recipe", "RefineRecipe", "Refinement", "Regularizer", "RelationPattern", "ReliabilityBin",
-    "Reranker", "Rules", "RunFolder", "STransE", "Sampled", "ScaledCapsE", "Scorable", "Scorer", "SearchLog",
+    "Removal", "Reranker", "RuleSupport", "Rules", "RunFolder", "STransE", "Sampled", "ScaledCapsE", "Scorable",
+    "Scorer", "SearchLog",
     "SearchRecipe", "SearchRun", "SearchValidation", "Seen", "SharedTopic", "Shown", "ShownDocument", "Standing",
     "Start", "Statistics", "StepReport", "Topics", "Training", "TrainingPast", "TransD", "TransE", "TransH", "TransR",
     "TripleIndex", "TripleModel", "UserState", "Validation", "VectorSettings", "VectorSpace", "VectorTable", "Vectors",
     "Verdict", "Vocabulary", "__version__", "describe", "errors", "evaluate", "fit", "fit_search", "from_pykeen",
-    "load", "load_graph", "load_recipe", "load_search_recipe", "predict_file", "read_graph", "refine", "save_graph",
+    "load", "load_graph", "load_recipe", "load_search_recipe", "predict_file", "read_graph", "refine",
+    "retrain_without", "save_graph",
     "split_graph", "to_pykeen",
 ]  # fmt: skip
 

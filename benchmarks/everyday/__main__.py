@@ -10,7 +10,7 @@ from benchmarks import __main__ as speed
 from capse.runs.atomic import write_json
 from capse.runs.records import provenance
 
-NAMES = ("rules", "classification", "fold_in")
+NAMES = ("rules", "classification", "fold_in", "explanations")
 
 
 def main(names: list[str]) -> None:

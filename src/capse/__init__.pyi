@@ -13,6 +13,7 @@ from capse.experiments.recipe import Start as Start
 from capse.experiments.recipe import load_recipe as load_recipe
 from capse.experiments.refine import refine as refine
 from capse.experiments.refine_recipe import RefineRecipe as RefineRecipe
+from capse.experiments.removal import retrain_without as retrain_without
 from capse.experiments.search.fit import fit_search as fit_search
 from capse.experiments.search.recipe import SearchRecipe as SearchRecipe
 from capse.experiments.search.recipe import SearchValidation as SearchValidation
@@ -41,6 +42,7 @@ from capse.graph.link_prediction.explanation import Explanation as Explanation
 from capse.graph.link_prediction.explanation import Fact as Fact
 from capse.graph.link_prediction.explanation import FactPath as FactPath
 from capse.graph.link_prediction.explanation import NearFact as NearFact
+from capse.graph.link_prediction.explanation import Removal as Removal
 from capse.graph.link_prediction.explanation import RuleSupport as RuleSupport
 from capse.graph.link_prediction.neighbours import Neighbour as Neighbour
 from capse.graph.link_prediction.predictor import LinkPredictor as LinkPredictor

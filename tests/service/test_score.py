@@ -37,6 +37,14 @@ def test_a_triple_is_explained(client, run):
     assert why["probability"] is not None
 
 
+def test_what_an_answer_hangs_on_is_estimated_when_asked(client, run):
+    asked = {"head": "e00", "relation": "knows", "tail": "e03", "removals": True, "asked": "head"}
+    found = client.post("/v1/explain", asked).json()["removals"]
+    expected = run.explain(head="e00", relation="knows", tail="e03", asked="head", removals=True).to_json()["removals"]
+    assert found == expected
+    assert found
+
+
 def test_a_run_with_thresholds_says_what_is_true(client, serve, make_graph_run, tmp_path):
     triple = {"head": "e00", "relation": "knows", "tail": "e03"}
     assert client.post("/v1/score", {"triples": [triple]}).json()["scores"][0]["verdict"] is None

@@ -121,6 +121,10 @@ def import_files(
     names: Annotated[
         list[Path] | None, typer.Option(help="Names: 'entity<TAB>name' or 'relation<TAB>name', with that header.")
     ] = None,
+    values: Annotated[
+        list[Path] | None,
+        typer.Option(help="Numbers and dates of entities: 'entity<TAB>property<TAB>value', with that header."),
+    ] = None,
     delimiter: Annotated[str | None, typer.Option(help="What separates the fields of a line, e.g. ';' or tab.")] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="H,R,T", help="The columns of head, relation, tail: numbers, or header names.")
@@ -149,6 +153,7 @@ def import_files(
     from capse.graph.dataset import read_graph, split_files
     from capse.graph.iris import with_local_labels
     from capse.graph.splits import split_graph
+    from capse.graph.values import spread
     from capse.graph.writing import save_graph
     from capse.runs.atomic import check_free
 
@@ -167,7 +172,7 @@ def import_files(
     if "train" in given and (valid is not None or test is not None):
         raise SettingsError("the files' names say their splits already", "leave out --valid and --test")
     splits = {split: [path] for split, path in given.items()} if "train" in given else {"train": files}
-    graph = read_graph(out.name, splits, names or [], layout=layout)
+    graph = read_graph(out.name, splits, names or [], layout=layout, values_files=values or [])
     if graph.doubtful:
         raise DataError(
             f"{graph.doubtful[0]}: are these names of columns? No other line has any of them",
@@ -186,6 +191,10 @@ def import_files(
     echo(f"repeated triples left out: {sum(graph.repeated.values()):,}")
     if graph.skipped:
         echo(f"statements with a literal or a blank node left out: {graph.skipped:,}")
+    if graph.values is not None:
+        echo(f"numbers and dates of entities: {len(graph.values):,}, of {len(spread(graph.values)):,} properties")
+    if graph.values_left_out:
+        echo(f"numbers and dates of what is in no triple left out: {graph.values_left_out:,}")
     if graph.in_named_graphs:
         echo(f"statements whose graph's name was left out: {graph.in_named_graphs:,}")
     if iris_stay:
@@ -271,6 +280,8 @@ def _as_text(s: Statistics) -> str:
         f"test triples whose entities a training triple joins the other way round: {s.test_reversed_in_train:,}",
     ]
     lines += [f"weights of {split} triples: {_spread(found)}" for split, found in s.weights.items()]
+    for name, found in s.values.items():
+        lines.append(f"values of {name}: {found['count']:,}, from {found['least']:g} to {found['most']:g}")
     symmetric = [first for first, second in s.mirrored_relations if first == second]
     inverse = [f"{first} and {second}" for first, second in s.mirrored_relations if first != second]
     for heading, found in (("nearly symmetric relations", symmetric), ("nearly inverse relations", inverse)):

@@ -10,7 +10,9 @@ import typer
 from capse.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
+    from capse.experiments.removal import Removed
     from capse.graph.link_prediction.explanation import Explanation
+    from capse.graph.link_prediction.predictor import LinkPredictor
     from capse.graph.refinement.reasons import Moved
 
 app = typer.Typer(
@@ -31,21 +33,60 @@ def explain(
         typer.Option(metavar="head|tail", help="Which side was asked for; reciprocal models score each apart."),
     ] = "tail",
     most: Annotated[int, typer.Option(min=0, help="How many facts of each kind to show.")] = 5,
+    removals: Annotated[
+        bool, typer.Option("--removals", help="Estimate which training facts the answer hangs on.")
+    ] = False,
+    without: Annotated[
+        tuple[str, str, str] | None,
+        typer.Option(
+            metavar="HEAD RELATION TAIL", help="Train again without this training fact, and say what changes."
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Show what in the graph speaks for (head, relation, tail): the dimensions that carry its score, and the training
     facts that lie near it.
 
-    It describes what the model computed. It is no proof that the fact holds.
+    It describes what the model computed. It is no proof that the fact holds. --removals estimates without which facts
+    the answer would be less probable; --without tells what really happens, by training twice: without the fact, and
+    without one drawn by chance, since any change of the data moves something.
     """
     from capse.graph.link_prediction.predictor import LinkPredictor
 
-    why = LinkPredictor.load(run, device).explain(head=head, relation=relation, tail=tail, asked=asked, most=most)
+    predictor = LinkPredictor.load(run, device)
+    why = predictor.explain(head=head, relation=relation, tail=tail, asked=asked, most=most, removals=removals)
+    removed = _removed(predictor, (head, relation, tail), without, asked) if without else None
     if as_json:
-        echo_json(why.to_json())
+        echo_json(why.to_json() | ({"removed": removed.to_json()} if removed else {}))
+    elif removed:
+        echo("\n".join(_removal_lines(removed)))
     else:
         echo(_in_words(why))
+
+
+def _removed(
+    predictor: LinkPredictor, triple: tuple[str, str, str], fact: tuple[str, str, str], asked: Literal["head", "tail"]
+) -> Removed:
+    from capse.cli.display import TrainingProgress
+    from capse.experiments.recipe import Recipe
+    from capse.experiments.removal import check_retrains, try_removal
+
+    recipe = Recipe.from_mapping(check_retrains(predictor).read_recipe())
+    with TrainingProgress(recipe.training.epochs, recipe.validation.metric) as progress:
+        return try_removal(predictor, triple, fact, asked, listener=progress)
+
+
+def _removal_lines(removed: Removed) -> list[str]:
+    """Before, without the fact, and without another one."""
+    rows = (
+        ("as it is", removed.before),
+        (f"without {removed.fact}", removed.without),
+        (f"without {removed.other}, drawn by chance", removed.without_other),
+    )
+    return [
+        f"rank {one.rank:,.10g}, score {one.score:.4f}, log share {one.log_share:.3f}: {what}" for what, one in rows
+    ]
 
 
 def _in_words(why: Explanation) -> str:
@@ -76,6 +117,9 @@ def _in_words(why: Explanation) -> str:
         for support in why.rules:
             cases = f"{support.confidence:.0%} of {support.support / support.confidence:,.0f} cases"
             lines.append(f"  {cases}: {support.rule}; here {'; '.join(map(str, support.facts))}")
+    if why.removals:
+        lines += ["", "without which the answer would be less probable, by an estimate of the change of its logarithm"]
+        lines += [f"  {one.change:+.3f}  {one.fact}" for one in why.removals]
     if why.links:
         lines += ["", "other training facts between the two"]
         lines += [f"  {link}" for link in why.links]

@@ -17,3 +17,5 @@ def identity(graph: Graph) -> Iterator[bytes]:
         yield np.ascontiguousarray(split).tobytes()
     if "train" in graph.weights:
         yield graph.weights["train"].tobytes()
+    if graph.values is not None:
+        yield repr(graph.values.to_pylist()).encode()

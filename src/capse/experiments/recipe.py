@@ -29,10 +29,13 @@ class Start(Section):
     names: str | None = None  # a tab-separated file with a header that holds the names; the graph's own by default
     column: str = "name"  # the column of that file to take the words from
     normalise: bool = True  # scale the averaged word vectors to length 1
+    values: bool = False  # the last dimensions start as the entities' numbers and dates, one for each property
 
     def __post_init__(self) -> None:
         if self.run and self.words:
             raise SettingsError("start.run and start.words are both given", "start from one of them")
+        if self.run and self.values:
+            raise SettingsError("start.run and start.values are both given", "give values with start.words, or alone")
         if self.beside and not self.run:
             raise SettingsError("start.beside is given without start.run", "give it as start.run")
 

@@ -13,6 +13,7 @@ from capse.experiments.recipe import Start
 from capse.graph.dataset import Graph
 from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.readers.files import lines
+from capse.graph.values import features
 from capse.graph.word_vectors import average_word_vectors
 from capse.models import TripleModel, model_settings
 from capse.runs.folder import RunFolder
@@ -23,9 +24,30 @@ def start_embeddings(model: TripleModel, graph: Graph, settings: Start, dim: int
     """Fill the tables of a model of size ``dim`` as the settings say; returns one line about what was done."""
     if settings.run:
         return _from_runs(model, graph, [settings.run, *([settings.beside] if settings.beside else [])], dim)
+    said, room = [], dim
+    if settings.values:
+        room, line = _from_values(model, graph, dim)
+        said.append(line)
     if settings.words:
-        return _from_words(model, graph, settings, dim)
-    return "embeddings start at random"
+        said.insert(0, _from_words(model, graph, settings, room, dim - room))
+    if said:
+        model.constrain()
+    return "; ".join(said) or "embeddings start at random"
+
+
+def _from_values(model: TripleModel, graph: Graph, dim: int) -> tuple[int, str]:
+    """Entities' numbers in the last of ``dim`` columns, as large as what stands there; how many columns are left."""
+    names, numbers = features(graph.values, graph.entities)
+    if not names:
+        raise SettingsError(f"no property of {graph.name} has two values", "leave out start.values, or import values")
+    if len(names) >= dim:
+        remedy = f"set model.dim above {len(names)}, or import fewer properties"
+        raise SettingsError(f"there are {len(names):,} properties with values, and model.dim is {dim}", remedy)
+    first = dim - len(names)
+    size = model.entities[:, first:dim].square().mean().sqrt()
+    model.entities[:, first:dim] = torch.from_numpy(numbers).to(model.entities) * size
+    known = int((numbers != 0).any(axis=1).sum())
+    return first, f"{known:,} of {len(graph.entities):,} entities start with values of {', '.join(names)}"
 
 
 def _from_runs(model: TripleModel, graph: Graph, paths: list[str], dim: int) -> str:
@@ -107,19 +129,20 @@ def _columns(first: int, width: int, room: int, parts: int) -> Tensor:
     return (starts[:, None] + torch.arange(width // parts)).reshape(-1)
 
 
-def _from_words(model: TripleModel, graph: Graph, settings: Start, dim: int) -> str:
+def _from_words(model: TripleModel, graph: Graph, settings: Start, dim: int, of_values: int) -> str:
+    """Vectors of names in the first ``dim`` columns; ``of_values`` more are taken."""
     names = _names(graph, settings)
     vectors, covered = average_word_vectors(names, Path(str(settings.words)))
     width = vectors.shape[1]
     if width != dim:
         raise SettingsError(
-            f"{settings.words} has vectors of {width} numbers, the model's have {dim}", f"set model.dim={width}"
+            f"{settings.words} has vectors of {width} numbers, the model's have {dim}",
+            f"set model.dim={width + of_values}",
         )
     if settings.normalise:
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     rows: Tensor = torch.from_numpy(np.flatnonzero(covered))
     model.entities[rows, :width] = torch.from_numpy(vectors[covered])
-    model.constrain()
     return f"{covered.sum():,} of {len(names):,} entities start from the words in {settings.words}"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from capse.arrays import Float32s
 from capse.errors import DataError, SettingsError, UnknownNameError
@@ -24,6 +25,7 @@ from capse.graph.readers.memory import read_ids, read_objects
 from capse.graph.readers.rows import COLUMNS, Source
 from capse.graph.readers.weights import checked_weights
 from capse.graph.splits import split_graph
+from capse.graph.values import placed, read_values
 from capse.graph.vocabulary import Vocabulary
 from capse.triples import TripleIndex
 
@@ -67,6 +69,8 @@ class Graph:
     headers: Sequence[str] = ()  # of delimited text: which first lines were read as the names of columns
     doubtful: Sequence[str] = ()  # of delimited text: first lines read as triples that may be names of columns
     weights: Mapping[str, Float32s] = field(default_factory=dict)  # of a split's triples; all 1 where it has none
+    values: pa.Table | None = None  # numbers and dates of entities by label, see `capse.graph.values`
+    values_left_out: int = 0  # those of entities that no triple has
 
     @classmethod
     def from_triples(
@@ -141,7 +145,8 @@ def load_graph(
 ) -> Graph:
     """Load a dataset by its name, or from a folder with train.*, perhaps valid.*, test.*, entities.tsv, relations.tsv.
 
-    With the ``vocabularies`` of a run (entities, relations), ids are those of the run and every label must be known.
+    Numbers and dates of entities may lie beside them, as values.tsv (see `capse.graph.values`) or values.parquet. With
+    the ``vocabularies`` of a run (entities, relations), ids are those of the run and every label must be known.
     """
     if str(source) in dataset_names():
         name, folder = str(source), get_dataset(str(source))
@@ -156,7 +161,8 @@ def load_graph(
     if not splits or (train_required and "train" not in splits):
         raise DataError(f"{folder}: no train file", f"put a file train there, as one of {' '.join(READERS)}")
     names = [path for path in files if name_parts(path)[0] in _NAMES_STEMS and name_parts(path)[1] == ".tsv"]
-    return read_graph(name, {split: [path] for split, path in splits.items()}, names, vocabularies)
+    values = [path for path in files if name_parts(path)[0] == "values"]
+    return read_graph(name, {split: [path] for split, path in splits.items()}, names, vocabularies, values_files=values)
 
 
 def split_files(paths: Iterable[Path]) -> dict[str, Path]:
@@ -184,8 +190,9 @@ def read_graph(
     names_files: Sequence[Path] = (),
     vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
     layout: Mapping[str, Any] | None = None,
+    values_files: Sequence[Path] = (),
 ) -> Graph:
-    """Read the files of each split, and files of names, into one graph.
+    """Read the files of each split, and files of names and of values, into one graph.
 
     ``layout`` describes delimited text that is not as its suffix says: delimiter, columns, encoding, trim, comment;
     see `capse.graph.readers.delimited.Delimited`.
@@ -195,7 +202,12 @@ def read_graph(
         kind, named = read_names(path)
         names[kind].update(named)
     parts = {split: [(path, read_triples(path, layout)) for path in paths] for split, paths in files.items()}
-    return _build(name, parts, names, vocabularies)
+    graph = _build(name, parts, names, vocabularies)
+    stated = [value for part in parts.values() for _, source in part for value in source.values]
+    values, left_out = placed(
+        [*stated, *(value for path in values_files for value in read_values(path))], graph.entities
+    )
+    return replace(graph, values=values, values_left_out=left_out)
 
 
 def _build(

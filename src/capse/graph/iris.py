@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from capse.graph.encoding import IntTriples, distinct
 from capse.graph.readers.rows import label_problem
+from capse.graph.values import renamed
 from capse.graph.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -53,7 +54,14 @@ def with_local_labels(graph: Graph) -> tuple[Graph, int]:
         split: values[_order(graph.split(split), entity_ids, relation_ids)] for split, values in graph.weights.items()
     }
     relabelled = replace(
-        graph, entities=entities, relations=relations, train=train, valid=valid, test=test, weights=weights
+        graph,
+        entities=entities,
+        relations=relations,
+        train=train,
+        valid=valid,
+        test=test,
+        weights=weights,
+        values=renamed(graph.values, graph.entities.labels, [entities.labels[new] for new in entity_ids]),
     )
     return relabelled, entities_stay + relations_stay
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from capse.graph.dataset import SPLITS, Graph
 from capse.graph.encoding import distinct
 from capse.graph.patterns import Patterns, relation_patterns
+from capse.graph.values import spread
 from capse.triples import HEAD, RELATION, TAIL, Triples
 
 CATEGORIES = ("1-1", "1-M", "M-1", "M-M")
@@ -35,6 +36,7 @@ class Statistics:
     test_reversed_in_train: int  # test triples whose tail and head some training triple joins the other way round
     mirrored_relations: list[tuple[str, str]]  # (r, s): s nearly the inverse of r in train; (r, r): r nearly symmetric
     weights: dict[str, dict[str, float]]  # least, most and mean of a split's weights, where its triples have any
+    values: dict[str, dict[str, float]]  # count, least and most of each property of entities
     patterns: Patterns  # what relations say about each other, and how much of the test set that gives away
 
 
@@ -62,6 +64,7 @@ def describe(graph: Graph) -> Statistics:
         test_reversed_in_train=_reversed_in_train(graph),
         mirrored_relations=mirrored_relations(graph),
         weights=weight_spread(graph),
+        values=spread(graph.values),
         patterns=relation_patterns(graph),
     )
 

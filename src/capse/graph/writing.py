@@ -26,6 +26,8 @@ def save_graph(graph: Graph, folder: Path) -> None:
         for split in SPLITS:
             if len(graph.split(split)):
                 _write_triples(temporary / f"{split}.parquet", graph, graph.split(split), graph.weights.get(split))
+        if graph.values is not None:
+            pq.write_table(graph.values, temporary / "values.parquet", compression="zstd")
         for stem, vocabulary in (("entities", graph.entities), ("relations", graph.relations)):
             if vocabulary.names is not None:
                 pairs = zip(vocabulary.labels, vocabulary.names, strict=True)

@@ -140,7 +140,8 @@ def test_rdf_literals_and_blank_nodes_are_counted_and_labels_become_names(tmp_pa
     source = read_triples(path)
     assert rows_of(source.table) == [("http://x/a", "http://x/likes", "http://x/b")]
     assert source.names == {"http://x/a": "The A", "http://x/b": "Das B"}
-    assert source.skipped == 4
+    assert source.skipped == 3
+    assert source.values == [("http://x/a", "http://x/age", 7.0)]
 
 
 def test_rdf_without_its_library(tmp_path):

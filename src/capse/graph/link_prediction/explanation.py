@@ -12,6 +12,7 @@ It describes what the model computed and what it was trained on. It is no proof 
   (cos(h, h') + cos(t, t')) / 2 is the highest, cos between rows of the entity table.
 * **Links.** Training facts that join the two entities themselves, the same relation the other way round among them.
 * **Rules** that say the triple, each with the training facts that it rests on; see `supporting_rules`.
+* **Removals.** Training facts without which the answer would be less probable, by an estimate; see `influence`.
 * **Paths.** Entities that training facts join to both, those with the fewest facts first: they say the most.
 """
 
@@ -30,6 +31,7 @@ from capse.arrays import Float64s
 from capse.evaluation.ranks import NonFiniteScoreError
 from capse.graph.dataset import SPLITS, Graph
 from capse.graph.link_prediction.calibration import Calibration
+from capse.graph.link_prediction.influence import without_each
 from capse.graph.link_prediction.supporting_rules import in_words
 from capse.graph.refinement.reasons import Moved, why_moved
 from capse.graph.refinement.refined_model import RefinedModel
@@ -101,6 +103,14 @@ class RuleSupport:
 
 
 @dataclass(frozen=True)
+class Removal:
+    """A training fact without which the answer would be less probable, by an estimate."""
+
+    fact: Fact
+    change: float  # of the logarithm of the answer's share in the softmax over all entities
+
+
+@dataclass(frozen=True)
 class Dimensions:
     """What each dimension adds; what is positive speaks for the triple."""
 
@@ -143,6 +153,7 @@ class Explanation:
     links: list[Fact]
     paths: list[FactPath]
     carriers: list[Carrier]  # the strongest dimensions, the strongest first
+    removals: list[Removal] | None = None  # what the answer hangs on the most first; None where nobody asked
     moved: Moved | None = None  # of a refined run: which motifs moved the answer
     note: str = NOTE
 
@@ -152,11 +163,19 @@ class Explanation:
 
 
 def explain(
-    predictor: LinkPredictor, *, head: str, relation: str, tail: str, asked: Asked = "tail", most: int = 5
+    predictor: LinkPredictor,
+    *,
+    head: str,
+    relation: str,
+    tail: str,
+    asked: Asked = "tail",
+    most: int = 5,
+    removals: bool = False,
 ) -> Explanation:
     """Explain the score of a triple given by labels or names, with at most ``most`` facts of each kind.
 
-    ``asked`` says which side was asked for; models with reciprocal relations have a score for each.
+    ``asked`` says which side was asked for; models with reciprocal relations have a score for each. With ``removals``
+    it is estimated which training facts the answer hangs on, which takes longer: up to seconds for large networks.
 
     >>> from capse import DistMult
     >>> from capse.models import build_model
@@ -190,6 +209,7 @@ def explain(
         links=_links(graph, triple, most),
         paths=_paths(graph, triple, most),
         carriers=_carriers(predictor, triple, asked, dimensions) if dimensions else [],
+        removals=_removals(predictor, triple, asked, most) if removals else None,
         moved=moved,
     )
 
@@ -261,6 +281,13 @@ def _rules(predictor: LinkPredictor, triple: Triples, most: int) -> list[RuleSup
         RuleSupport(in_words(rule, graph), rule.confidence, rule.support, [Fact.of(graph, fact) for fact in facts])
         for rule, facts in predictor._rulebook.saying(triple, most)
     ]
+
+
+def _removals(predictor: LinkPredictor, triple: Triples, asked: Asked, most: int) -> list[Removal]:
+    train = predictor.graph.train
+    places, changes = without_each(predictor.model, train, triple, HEAD if asked == "head" else TAIL)
+    order = [place for place in np.argsort(changes, kind="stable")[:most].tolist() if changes[place] < 0]
+    return [Removal(Fact.of(predictor.graph, train[places[place]]), float(changes[place])) for place in order]
 
 
 def _same(rows: Triples, triple: Triples) -> npt.NDArray[np.bool_]:

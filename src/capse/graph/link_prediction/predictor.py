@@ -185,9 +185,11 @@ class LinkPredictor:
         """The rules of the graph, which explanations look up."""
         return Rulebook(self.graph)
 
-    def explain(self, *, head: str, relation: str, tail: str, asked: Asked = "tail", most: int = 5) -> Explanation:
+    def explain(
+        self, *, head: str, relation: str, tail: str, asked: Asked = "tail", most: int = 5, removals: bool = False
+    ) -> Explanation:
         """What speaks for (head, relation, tail); see `explanation.explain`."""
-        return explain(self, head=head, relation=relation, tail=tail, asked=asked, most=most)
+        return explain(self, head=head, relation=relation, tail=tail, asked=asked, most=most, removals=removals)
 
     def calibrate(self, seed: int = 0) -> Calibration:
         """Fit probabilities to the validation triples, and keep the fit in the run: predictions then have them."""

@@ -137,7 +137,7 @@ def _grown(graph: Graph, entities: Vocabulary, place: Int64s, facts: Int64s) -> 
         rows = every[split].astype(np.int64)
         rows[:, [HEAD, TAIL]] = place[rows[:, [HEAD, TAIL]]]
         weights[split] = weights_of(splits[split], rows.astype(np.int32), np.concatenate([given, added]), index)
-    return Graph(graph.name, entities, graph.relations, **splits, weights=weights)
+    return Graph(graph.name, entities, graph.relations, **splits, weights=weights, values=graph.values)
 
 
 def _larger(model: TripleModel, table: torch.Tensor, graph: Graph) -> TripleModel:

@@ -1,8 +1,9 @@
 """Triples from N-Triples, Turtle, N-Quads, RDF/XML and JSON-LD.
 
-Only statements between two IRIs are triples of a graph. A statement with a literal or a blank node (which has no
-identity outside its file) is counted and left out; an `rdfs:label` becomes the name of its subject, an English or
-untagged one before others. IRIs are kept in full as labels. Which named graph a statement is in is not kept.
+Only statements between two IRIs are triples of a graph. A number or a date is kept as a value of its subject (see
+`capse.graph.values`), and an `rdfs:label` becomes the name of its subject, an English or untagged one before others. A
+statement with another literal or a blank node (which has no identity outside its file) is counted and left out. IRIs
+are kept in full as labels. Which named graph a statement is in is not kept.
 """
 
 from __future__ import annotations
@@ -16,8 +17,22 @@ from capse.graph.readers.files import READ_ERRORS, open_binary, read_error
 from capse.graph.readers.formats import GraphFormat
 from capse.graph.readers.rdf_limits import check_depth, check_entities
 from capse.graph.readers.rows import Row, Source, table_of
+from capse.graph.values import Value, as_date, as_number
 
 _RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+_NUMBERS = {
+    *("integer", "decimal", "float", "double", "long", "int", "short", "byte", "unsignedLong", "unsignedInt"),
+    *(
+        "unsignedShort",
+        "unsignedByte",
+        "nonNegativeInteger",
+        "positiveInteger",
+        "nonPositiveInteger",
+        "negativeInteger",
+    ),
+}
+_DATES = {"date", "dateTime", "dateTimeStamp", "gYear", "gYearMonth"}
 _NO_BASE = "capse-no-base:"  # what a relative IRI is resolved against where the file says nothing, to be met here
 
 
@@ -43,6 +58,7 @@ class Rdf(GraphFormat):
             statements.skipped,
             iris=True,
             in_named_graphs=statements.in_named_graphs,
+            values=statements.values,
         )
 
 
@@ -58,6 +74,7 @@ class _Statements:
         self._path = path
         self.names: dict[str, str] = {}  # English or untagged
         self.foreign_names: dict[str, str] = {}
+        self.values: list[Value] = []
         self.skipped = 0
         self.in_named_graphs = 0
 
@@ -74,7 +91,7 @@ class _Statements:
             elif predicate == _RDFS_LABEL and isinstance(object_, self._rdf.Literal):
                 self._keep_name(subject.value, object_)
             else:
-                self.skipped += 1
+                self._keep_value(subject.value, predicate, object_)
 
     def _parse(self) -> Iterator[Any]:
         try:
@@ -104,6 +121,18 @@ class _Statements:
                     f"{self._path}, statement {number}: {iri!r} is a relative IRI",
                     "write IRIs in full, or name their base in the file",
                 )
+
+    def _keep_value(self, subject: str, predicate: str, object_: Any) -> None:
+        number = None
+        if isinstance(object_, self._rdf.Literal):
+            kind = object_.datatype.value.removeprefix(_XSD)
+            number = (
+                as_date(object_.value) if kind in _DATES else as_number(object_.value) if kind in _NUMBERS else None
+            )
+        if number is None:
+            self.skipped += 1
+        else:
+            self.values.append((subject, predicate, number))
 
     def _keep_name(self, label: str, literal: Any) -> None:
         english = literal.language is None or literal.language.split("-")[0] == "en"

@@ -50,6 +50,7 @@ class Source:
     iris: bool = False  # whether its labels are IRIs
     in_named_graphs: int = 0  # statements whose graph's name was left out
     weights: Float32s | None = None  # of the table's rows, where there are any
+    values: Sequence[tuple[str, str, float]] = ()  # entity, property and number, of statements with such a literal
 
     @property
     def repeated(self) -> int:

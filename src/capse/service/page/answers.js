@@ -23,7 +23,7 @@ export async function answers(place, entity, values) {
       : "Choose a relation, and the model ranks every entity as the answer.";
     return place.replaceChildren(el("p", { class: "empty" }, hint));
   }
-  const key = JSON.stringify([entity.entity, between ? other : relation, side, values.new]);
+  const key = JSON.stringify([entity.entity, between ? other : relation, side, values.new, values.seen]);
   if (last?.key !== key || last.place !== place) {
     last = null;
     wanted = key;
@@ -32,7 +32,7 @@ export async function answers(place, entity, values) {
     let found, second;
     try {
       [found, second] = await Promise.all([
-        api.predict({ ...query, top: TOP, new: values.new === "1" }),
+        api.predict({ ...query, top: TOP, new: values.new === "1", seen: !between && values.seen === "1" }),
         between ? api.entity(other) : null,
       ]);
       if (wanted !== key) return;
@@ -141,8 +141,10 @@ function answerRow(entity, values, answer, rank, calibrated) {
       body.replaceChildren(waiting("the explanation", 4));
       const [head, tail] = side === "head" ? [answer.entity, entity.entity] : [entity.entity, second?.entity ?? answer.entity];
       const triple = { head, relation: second ? own : values.relation, tail };
+      const question = { ...triple, asked: side === "head" ? "head" : "tail" };
       try {
-        body.replaceChildren(...explanation(await api.explain({ ...triple, asked: side === "head" ? "head" : "tail" })));
+        const [told, judged] = await Promise.all([api.explain(question), api.score([triple])]);
+        body.replaceChildren(...explanation(told, question, judged.scores[0].verdict).filter(Boolean));
         announce(`Explanation of ${called(answer)} shown.`);
       } catch (error) {
         filled = false; // another attempt may go better

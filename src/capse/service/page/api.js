@@ -72,6 +72,8 @@ export const api = {
   relations: (q, limit = 100, signal) => ask("GET", `v1/relations?${query({ q, limit })}`, { signal }),
   entity,
   predict: (body) => ask("POST", "v1/predict", { body }),
+  similar: (id, top) => ask("GET", `v1/similar/${encodeURIComponent(id)}?${query({ top })}`),
+  score: (triples) => ask("POST", "v1/score", { body: { triples } }),
   explain: (body) => ask("POST", "v1/explain", { body }),
   users: () => ask("GET", `v1/users?${query({ limit: 20 })}`),
   samples: () => ask("GET", "v1/search/samples"),

@@ -9,6 +9,7 @@ import { picture } from "./picture.js";
 import { go, here, link } from "./route.js";
 
 const NEIGHBOURS = 24; // in the picture
+const ALIKE = 8; // entities near another
 const LETTERS = ["b", "f", "i", "k", "n", "p", "s"]; // names to begin with: one that begins with each of these
 let shown = null; // the entity whose page stands there: {id, node, update}
 
@@ -95,6 +96,9 @@ function entityPage(entity, id) {
     picture(name, picked),
     lists,
   );
+  const alike = el("details", { class: "facts", ontoggle: () => alike.open && neighbours(list, entity.entity) });
+  const list = el("div", {});
+  alike.append(el("summary", {}, el("h2", {}, "Similar")), list);
   const empty = el("p", { class: "empty" }, "The graph says nothing of ", named(name), ". The model can still be asked.");
   const node = el(
     "div",
@@ -104,6 +108,7 @@ function entityPage(entity, id) {
     entity.facts.length ? facts : empty,
     question.node,
     places,
+    alike,
   );
   return {
     id, // as the address has it: a name does as well as a label
@@ -115,6 +120,27 @@ function entityPage(entity, id) {
       if (other) question.name(other);
     },
   };
+}
+
+/** The entities whose vectors are nearest, fetched once. */
+async function neighbours(place, id) {
+  if (place.childElementCount) return;
+  place.replaceChildren(waiting("similar entities", 3));
+  try {
+    const found = await api.similar(id, ALIKE);
+    const rows = found.neighbours.map((row) =>
+      el(
+        "li",
+        {},
+        el("a", { href: link(["entity", row.entity]) }, named(row.name)),
+        el("span", { class: "note" }, ` ${row.similarity.toFixed(2)}`),
+      ),
+    );
+    const hint = el("p", { class: "hint" }, "Those whose vectors point the same way: 1 is the same direction.");
+    place.replaceChildren(rows.length ? el("ul", { class: "near" }, rows) : el("p", { class: "empty" }, "This model has no vectors."), hint);
+  } catch (error) {
+    place.replaceChildren(problem(error));
+  }
 }
 
 /** The form that asks a relation in either direction, or what relation there is to another entity. */
@@ -144,6 +170,8 @@ function ask(entity) {
       el("span", {}, words),
     );
   const unknown = el("input", { type: "checkbox", onchange: () => change({ new: unknown.checked ? "1" : null }) });
+  const seen = el("input", { type: "checkbox", onchange: () => change({ seen: seen.checked ? "1" : null }) });
+  const only = el("label", { class: "choice" }, seen, el("span", {}, "Only what training has seen in that place"));
   const directions = [
     choice("tail", [el("b", {}, named(name)), " → ?"]),
     choice("head", ["? → ", el("b", {}, named(name))]),
@@ -161,15 +189,18 @@ function ask(entity) {
       relation,
       other,
       el("label", { class: "choice" }, unknown, el("span", {}, "Leave known facts out")),
+      only,
     ),
   );
   const fill = (now) => {
     values = { ...now };
     for (const input of node.querySelectorAll("[type=radio]")) input.checked = input.value === (now.side ?? "tail");
     unknown.checked = now.new === "1";
+    seen.checked = now.seen === "1";
     const between = now.side === "relation";
     relation.hidden = between;
     other.hidden = !between;
+    only.hidden = between;
     if (document.activeElement !== relation.input) relation.set(readable(now.relation ?? ""));
     if (document.activeElement !== other.input) other.set(now.with ?? "");
   };

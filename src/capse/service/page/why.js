@@ -1,15 +1,17 @@
 // An explanation in words and bars: what carried the score, and which training facts lie near.
 
-import { count, decimal, el, named, readable, sentence, signed } from "./dom.js";
+import { api } from "./api.js";
+import { announce, count, decimal, el, named, problem, readable, sentence, signed, waiting } from "./dom.js";
 import { link } from "./route.js";
 
 const BARS = 10;
 
-/** The parts of an explanation, as POST /v1/explain gives it. */
-export function explanation(why) {
+/** The parts of an explanation, as POST /v1/explain gives it to `question`, and the verdict of POST /v1/score, if any. */
+export function explanation(why, question, verdict) {
   return [
     state(why),
-    el("div", { class: "reasons" }, moved(why), near(why), between(why), bars(why)),
+    judged(verdict),
+    el("div", { class: "reasons" }, moved(why), near(why), rules(why), removals(question), between(why), bars(why)),
     el("p", { class: "hint" }, why.note),
   ];
 }
@@ -31,6 +33,14 @@ function state(why) {
     [why.tail_facts, why.fact.tail_name],
   ].flatMap(([facts, name]) => (facts ? [] : [` The model never saw ${name} in training: its vector is a guess.`]));
   return el("p", {}, known, unseen.join(""));
+}
+
+/** Whether it is said to be true, where the run has thresholds. */
+function judged(verdict) {
+  if (!verdict) return null;
+  const said = verdict.true ? "Said to be true" : "Said to be false";
+  const mix = "where half of the facts are true and the others are plausible ones that are false";
+  return el("p", {}, el("b", {}, said), `, by its relation's threshold: probability ${percent(verdict.probability)} ${mix}.`);
 }
 
 function moved(why) {
@@ -66,6 +76,44 @@ function near(why) {
     );
   });
   return el("section", {}, el("h3", {}, "Nearest facts it was trained on"), el("ul", { class: "near" }, rows));
+}
+
+function rules(why) {
+  if (!why.rules.length) return null;
+  const rows = why.rules.map(({ rule, confidence, facts }) =>
+    el(
+      "li",
+      {},
+      el("span", {}, sentence(readable(rule))),
+      el("span", { class: "note" }, `Right in ${percent(confidence)} of its cases. Here it rests on: `, ...joined(facts.map(factWords)), "."),
+    ),
+  );
+  return el("section", {}, el("h3", {}, "Rules of the graph that say it"), el("ul", { class: "near" }, rows));
+}
+
+/** What removing facts would do, estimated on request: it takes the service longer than the rest. */
+function removals(question) {
+  const place = el("div", { class: "parts" });
+  const button = el("button", { type: "button", class: "quiet small", onclick: () => estimate() }, "Estimate it");
+  const estimate = async () => {
+    button.disabled = true;
+    place.replaceChildren(waiting("the estimate", 3));
+    try {
+      const found = (await api.explain({ ...question, removals: true })).removals;
+      place.replaceChildren(found.length ? el("ul", { class: "near" }, found.map(removal)) : el("p", {}, "No single fact carries it."));
+      button.hidden = true;
+      announce(`${count(found.length, "fact")} that the answer hangs on.`);
+    } catch (error) {
+      place.replaceChildren(problem(error));
+      button.disabled = false;
+    }
+  };
+  const about = "Training facts whose removal would lower the answer's share among all answers. Nothing is trained for it.";
+  return el("section", {}, el("h3", {}, "What the answer hangs on"), el("p", { class: "hint" }, about), button, place);
+}
+
+function removal({ fact, change }) {
+  return el("li", {}, el("span", {}, ...factWords(fact)), el("span", { class: "note" }, `Without it, about ${percent(Math.exp(change))} of its share.`));
 }
 
 function alike(cosine) {

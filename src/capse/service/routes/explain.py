@@ -25,6 +25,7 @@ class ExplainQuery(LabelledTriple):
 
     asked: Literal["head", "tail"] = Field("tail", description="Which side was asked for")
     most: int = Field(5, ge=1, le=20, description="How many facts of each kind at most")
+    removals: bool = Field(False, description="Estimate which training facts the answer hangs on; nothing is trained")
 
 
 class NearFactBody(BaseModel):
@@ -53,6 +54,15 @@ class RuleBody(BaseModel):
     confidence: float = Field(description="How often it is right among training facts", examples=[0.93])
     support: int = Field(description="In how many cases it is", examples=[512])
     facts: list[FactBody] = Field(description="What it rests on here")
+
+
+class RemovalBody(BaseModel):
+    """A training fact without which the answer would be less probable, by an estimate."""
+
+    fact: FactBody
+    change: float = Field(
+        description="Of the logarithm of the answer's share in the softmax over all entities", examples=[-0.41]
+    )
 
 
 class DimensionsBody(BaseModel):
@@ -100,6 +110,7 @@ class ExplanationBody(BaseModel):
     dimensions: DimensionsBody | None = Field(description="null where the score is no sum over dimensions")
     nearest: list[NearFactBody]
     rules: list[RuleBody] = Field(description="The surest first")
+    removals: list[RemovalBody] | None = Field(description="What the answer hangs on the most first; null if not asked")
     links: list[FactBody] = Field(description="Training facts that join the two entities")
     paths: list[PathBody]
     carriers: list[CarrierBody] = Field(description="The strongest dimensions; none where the score has no dimensions")
@@ -131,7 +142,15 @@ def _explained(model: GraphModel, asked: ExplainQuery) -> dict[str, Any]:
     entities, relations = model.entities, model.relations
     head, tail = (entities.vocabulary.labels[entities.id(text)] for text in (asked.head, asked.tail))
     relation = relations.vocabulary.labels[relations.id(asked.relation)]
-    found = explain(model.predictor, head=head, relation=relation, tail=tail, asked=asked.asked, most=asked.most)
+    found = explain(
+        model.predictor,
+        head=head,
+        relation=relation,
+        tail=tail,
+        asked=asked.asked,
+        most=asked.most,
+        removals=asked.removals,
+    )
     fit = model.calibration
     probability = float(fit.probability(np.array(found.score))) if fit else None
     return found.to_json() | {"probability": probability, "model": model.version}
