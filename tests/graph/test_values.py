@@ -77,11 +77,11 @@ def test_values_go_with_runs_and_updates(folder, tmp_path):
 
 
 def test_another_value_is_another_graph(folder, tmp_path):
-    settings = {"model": capse.DistMult(dim=4), "training": capse.Training(epochs=1)}
-    capse.fit(load_graph(folder), **settings, out=tmp_path / "run")
+    model, training = capse.DistMult(dim=4), capse.Training(epochs=1)
+    capse.fit(load_graph(folder), model, training=training, out=tmp_path / "run")
     (folder / "values.tsv").write_text(VALUES.replace("461000", "461001"))
     with pytest.raises(capse.CapseError, match="begun with other data"):
-        capse.fit(load_graph(folder), **settings, out=tmp_path / "run", resume=True)
+        capse.fit(load_graph(folder), model, training=training, out=tmp_path / "run", resume=True)
 
 
 class TestStart:

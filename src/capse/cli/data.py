@@ -280,8 +280,7 @@ def _as_text(s: Statistics) -> str:
         f"test triples whose entities a training triple joins the other way round: {s.test_reversed_in_train:,}",
     ]
     lines += [f"weights of {split} triples: {_spread(found)}" for split, found in s.weights.items()]
-    for name, found in s.values.items():
-        lines.append(f"values of {name}: {found['count']:,}, from {found['least']:g} to {found['most']:g}")
+    lines += [f"values of {name}: {v['count']:,}, from {v['least']:g} to {v['most']:g}" for name, v in s.values.items()]
     symmetric = [first for first, second in s.mirrored_relations if first == second]
     inverse = [f"{first} and {second}" for first, second in s.mirrored_relations if first != second]
     for heading, found in (("nearly symmetric relations", symmetric), ("nearly inverse relations", inverse)):

@@ -51,7 +51,7 @@ def check_retrains(run: LinkPredictor) -> RunFolder:
     return run.folder
 
 
-def without(graph: Graph, triples: Int64s) -> Graph:
+def without(graph: Graph, triples: Triples) -> Graph:
     """A graph that lacks these training triples (n, 3); all else, ids included, is as it was."""
     missing = ~graph.known_in_train.contains(*triples.T)
     if missing.any():

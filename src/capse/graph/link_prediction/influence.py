@@ -73,7 +73,10 @@ def _facts_about(train: Triples, entity: int, triple: Triples, most: int) -> Int
 def _damped_inverse(gradients: Tensor) -> Tensor:
     fisher = gradients.T @ gradients
     damping = DAMPING * float(fisher.diagonal().mean()) + 1e-12
-    return torch.linalg.inv(fisher + damping * torch.eye(len(fisher), dtype=fisher.dtype, device=fisher.device))
+    inverse: Tensor = torch.linalg.inv(
+        fisher + damping * torch.eye(len(fisher), dtype=fisher.dtype, device=fisher.device)
+    )
+    return inverse
 
 
 def _gradients(model: TripleModel, facts: Triples, entity: int, drawn: Tensor, asked: Sequence[int]) -> Tensor:
