@@ -10,6 +10,8 @@ import torch
 
 from capse.errors import RunError
 from capse.models import model_settings
+from capse.runs.manifest import write_manifest
+from capse.runs.versions import Versions
 from capse.search.rankers.search_run import SearchRun, personal_model
 from capse.search.rankers.training_past import TrainingPast
 from capse.search.users.user_state import ProfileSettings
@@ -77,6 +79,29 @@ def test_a_former_run_revives_nobody(serve, run, trained, database, simulated):
     assert names_in(run, user) == []
 
 
+def test_every_version_that_is_kept_and_a_run_beside_it_forget_too(serve, run, trained, database, simulated, tmp_path):
+    user, versions = simulated.log.users[3], Versions(run)
+    with versions.held():
+        versions.adopt()
+        for _ in range(2):
+            path = shutil.copytree(trained, versions.next_path())
+            versions.put_in_service(path.name, "handed over")
+    beside = shutil.copytree(trained, tmp_path / "beside")
+    (beside / "recipe.yaml").write_text((beside / "recipe.yaml").read_text() + "# another run\n")
+    write_manifest(beside)
+    with (versions.folder / "0002" / "past" / "clicks.parquet").open("wb") as damaged:
+        damaged.write(user.encode())
+    client = serve(run, database=database, against=str(beside), keep_lists=1.0)
+    assert client.request("DELETE", f"/v1/users/{user}").json()["runs"] is True
+    assert versions.names() == ["0001", "0003"]
+    assert versions.history()[-1]["what"] == "withdrawn"
+    for folder in (versions.folder, beside):
+        assert names_in(folder, user) == []
+    versions.put_in_service(versions.before(), "rolled back")
+    assert client.post("/v1/admin/reload").status_code == 200
+    assert lists(client, user, simulated) == lists(client, "a stranger", simulated)
+
+
 def test_what_is_clicked_afterwards_counts_anew(serve, run, database, simulated):
     user = simulated.log.users[0]
     client = serve(run, database=database)
@@ -96,7 +121,7 @@ def test_files_that_cannot_be_rewritten_are_said_to_be_so(serve, run, database, 
     def refuse(*_):
         raise RunError(f"{run} still names somebody", "make it writable")
 
-    monkeypatch.setattr("capse.service.state.forget_in_run", refuse)
+    monkeypatch.setattr("capse.service.state.forget_in_versions", refuse)
     answer = client.request("DELETE", f"/v1/users/{user}")
     assert (answer.status_code, answer.json()["runs"]) == (200, False)
     assert lists(client, user, simulated) == lists(client, "a stranger", simulated)

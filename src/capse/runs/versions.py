@@ -97,6 +97,15 @@ class Versions:
             shutil.rmtree(self.folder / name)
         return gone
 
+    def withdraw(self, version: str) -> None:
+        """Take a version away that must not be served again, even where its files cannot be removed."""
+        path = self.folder / version
+        withdrawn = path.with_name(f"{version}.withdrawn")
+        with storage_errors(self.folder):
+            os.rename(path, withdrawn)
+        self.note(version, "withdrawn")
+        shutil.rmtree(withdrawn, ignore_errors=True)
+
     def history(self) -> list[dict[str, Any]]:
         """What was decided, the oldest first."""
         path = self.folder / _HISTORY

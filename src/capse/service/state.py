@@ -13,7 +13,7 @@ from fastapi import Request
 
 from capse.errors import CapseError, SettingsError
 from capse.runs.folder import RunFolder
-from capse.search.rankers.forgetting import forget_in_run, is_begun
+from capse.search.rankers.forgetting import forget_in_run, forget_in_versions, is_begun
 from capse.service.batching import Batcher
 from capse.service.fact_follower import FactFollower
 from capse.service.guard import Guard
@@ -130,7 +130,8 @@ class Service:
         if self.store is None or self.models.search is None:
             return 0
         forgotten = self.store.forgotten()
-        return sum(forget_in_run(run, forgotten) for run in self.settings.every_run if RunFolder(run).vectors.is_dir())
+        searched = [run for run in self.settings.every_run if RunFolder(run).vectors.is_dir()]
+        return sum(forget_in_versions(run, forgotten) for run in searched)
 
     async def reload(self) -> bool:
         """Load the runs again beside those in service, and swap them; a damaged one changes nothing.

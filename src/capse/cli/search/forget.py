@@ -24,18 +24,19 @@ def forget(
     db: Annotated[str | None, typer.Option(metavar="URL", help="The service's database: a file, or a URL.")] = None,
 ) -> None:
     """Take users out of everything that names them: impressions and clicks of logs, what runs have learned of them and
-    know of their clicks, and all that the service stored. The service does the runs that it serves by itself.
+    know of their clicks, in all versions that are kept, and all that the service stored. The service does the runs that
+    it serves by itself.
     """
     from capse.errors import SettingsError
     from capse.search.logs.forgetting import forget_in_log
-    from capse.search.rankers.forgetting import forget_in_run
+    from capse.search.rankers.forgetting import forget_in_versions
 
     if not (logs or runs or db):
         raise SettingsError("nothing is named that could hold anybody", "name it with --log, --run or --db")
     for log in logs or []:
         echo(f"{log}: {forget_in_log(log, users):,} impressions removed")
     for run in runs or []:
-        echo(f"{run}: {forget_in_run(run, set(users).__contains__):,} of {len(users):,} users removed")
+        echo(f"{run}: {forget_in_versions(run, set(users).__contains__):,} of {len(users):,} users removed")
     if db is not None:
         from capse.cli.key import open_store
 

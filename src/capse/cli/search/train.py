@@ -34,8 +34,9 @@ def train(
     """Learn from what was clicked, and what was shown beside it, how to rank for each user.
 
     SP is trees over features of text, clicks and topics; forests, the best, is the mean of five SPs; the blend is that
-    with CapsE's score among the features. CapsE, ConvKB and TransE score (query, user, document). Where a method is
-    not above the engine on the validation lists, the engine's order stands, and that is said.
+    with CapsE's score among the features; capsules are one network over the same features and topics. CapsE, ConvKB and
+    TransE score (query, user, document). Where a method is not above the engine on the validation lists, the engine's
+    order stands, and that is said.
 
     The run holds all that re-ranking needs: the documents' words and vectors, and what was clicked until the test
     period. Ctrl-C stops cleanly; --resume goes on with CapsE, ConvKB and TransE, and ends with the same weights.

@@ -23,6 +23,7 @@ from capse.runs.atomic import atomic_path, write_json
 from capse.runs.folder import RunFolder
 from capse.runs.manifest import MANIFEST, UNFINISHED, write_manifest
 from capse.runs.tensors import load_tensors, save_tensors
+from capse.runs.versions import Versions
 from capse.search.rankers.sp_lambdamart import RANKERS
 from capse.search.rankers.training_past import TrainingPast
 
@@ -46,6 +47,21 @@ def forget_in_run(path: str | Path, forgotten: Callable[[str], bool]) -> int:
     if names and (folder / MANIFEST).is_file():  # of the runs inside it, too
         write_manifest(folder)
     return len(names)
+
+
+def forget_in_versions(path: str | Path, forgotten: Callable[[str], bool]) -> int:
+    """The same in every version of a run that is kept; returns how many users there were in the one in service.
+
+    A version out of service that cannot be rewritten is withdrawn: nothing leads back to it any more.
+    """
+    versions = Versions(path)
+    for version in versions.names():
+        if version != versions.current:
+            try:
+                forget_in_run(versions.folder / version, forgotten)
+            except RunError:
+                versions.withdraw(version)
+    return forget_in_run(path, forgotten)
 
 
 def is_begun(path: str | Path) -> bool:
