@@ -32,6 +32,7 @@ BENCHMARKS = {
     "soak": "service_soak",
     "kills": "service_kills",
     "shop": "search_shop",
+    "bias": "position_bias",
 }
 BY_NAME_ONLY = {"soak", "kills", "shop"}  # they take long
 RESULTS = Path(__file__).parents[1] / "results"

@@ -63,7 +63,7 @@ class Shop:
 
 
 def make_shop(
-    seed: int, *, users: int = 150, items: int = 400, lists: int = 5_000, results: int = 12, days: int = 40
+    seed: int, *, users: int = 150, items: int = 200, lists: int = 5_000, results: int = 12, days: int = 40
 ) -> Shop:
     """Lists of items drawn at random, ranked by the engine by its relevance with noise."""
     draw = np.random.default_rng(seed)
@@ -102,9 +102,9 @@ def make_shop(
         - 1.2 * loathed
         - 1.5 * ~of_items["in_stock"][shown]
         - 1.0 * np.log1p((time[:, None] - of_items["released"][shown]) / DAY / 30)
-        + 1.2 * ((age[who] > 50) == of_items["quiet"][shown])
+        + 1.5 * ((age[who] > 50) & of_items["quiet"][shown])
         + 1.2 * (of_items["origin"][shown] == country[who])
-        + 1.2 * (phone[:, None] == of_items["small"][shown])
+        + 1.5 * (phone[:, None] & of_items["small"][shown])
         + 0.8 * relevance
         + 1.5 * fashion[period[:, None], shown]
         + 0.7 * quality[shown]

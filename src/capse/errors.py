@@ -73,6 +73,14 @@ class StoreError(CapseError):
         self.temporary = kind in ("gone", "busy", "full")
 
 
+class StreamError(CapseError):
+    """A stream of events cannot be read; ``passes`` says whether to wait may help."""
+
+    def __init__(self, message: str, remedy: str, *, passes: bool = True) -> None:
+        super().__init__(message, remedy)
+        self.passes = passes
+
+
 class EventError(CapseError):
     """An event that cannot be stored."""
 

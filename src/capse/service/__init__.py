@@ -19,6 +19,7 @@ bodies        request bodies of bounded size, time and depth
 observe       JSON logs and Prometheus metrics, without personal data
 protocol      connections that may not be held open by slow clients
 store         events, what is remembered of users, API keys: durable
+streams       events from a stream into the store, in a process of its own
 head          HEAD wherever there is a GET
 paths         parameters of paths that hold any text
 web           the page's files

@@ -16,6 +16,7 @@ COMMANDS: Registry[typer.Typer] = Registry(
         "simulate": "capse.cli.search.simulate:app",
         "propensities": "capse.cli.search.propensities:app",
         "train": "capse.cli.search.train:app",
+        "consume": "capse.cli.search.consume:app",
         "retrain": "capse.cli.search.retrain:app",
         "rollback": "capse.cli.search.rollback:app",
         "trial": "capse.cli.search.trial:app",
