@@ -33,6 +33,7 @@ BENCHMARKS = {
     "kills": "service_kills",
     "shop": "search_shop",
     "bias": "position_bias",
+    "month": "search_month",
 }
 BY_NAME_ONLY = {"soak", "kills", "shop"}  # they take long
 RESULTS = Path(__file__).parents[1] / "results"

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +52,12 @@ class Service:
 
 
 @contextmanager
-def served(run: Path, folder: Path, *, database: str | None = None, workers: int = 1) -> Iterator[Service]:
+def served(
+    run: Path, folder: Path, *, database: str | None = None, workers: int = 1, options: Sequence[str] = ()
+) -> Iterator[Service]:
     """A service; its database is a file in ``folder`` if none is given, where its log is, too."""
     command = [sys.executable, "-m", "capse", "serve", str(run), "--port", "0", "--log-level", "warning"]
-    command += ["--db", database or str(folder / f"{run.name}.db"), "--workers", str(workers)]
+    command += ["--db", database or str(folder / f"{run.name}.db"), "--workers", str(workers), *options]
     with (
         (folder / "service.log").open("ab") as log,
         subprocess.Popen(
