@@ -39,7 +39,7 @@ def score_triples(
 
 def pull_into_unit_ball(table: Tensor, columns: int) -> None:
     """Scale the rows whose first ``columns`` numbers are longer than 1 to length 1, in place."""
-    _pull(table.detach().numpy(), columns)
+    pull_rows(table.detach().numpy(), columns)
 
 
 def descend_margin(
@@ -165,7 +165,8 @@ def _backward(  # type: ignore[no-untyped-def]
 
 
 @partial(compiled_for_one_thread, any_order=True)
-def _pull(table, columns):  # type: ignore[no-untyped-def]
+def pull_rows(table, columns):  # type: ignore[no-untyped-def]
+    """`pull_into_unit_ball` for compiled loops."""
     for i in range(len(table)):
         row = table[i]
         square = table.dtype.type(0)
@@ -222,6 +223,6 @@ def _descend_margin(entities, relations, heads, relation_ids, tails, margin, rat
         for i in range(batch):
             for j in range(versions):
                 if counts[i, j] != 0:
-                    _pull(entities[heads[i, j] : heads[i, j] + 1], k)
-                    _pull(entities[tails[i, j] : tails[i, j] + 1], k)
+                    pull_rows(entities[heads[i, j] : heads[i, j] + 1], k)
+                    pull_rows(entities[tails[i, j] : tails[i, j] + 1], k)
     return loss

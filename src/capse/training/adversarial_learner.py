@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from capse.training.adversary import AdversarialObjective, Adversary
 from capse.training.batches import Epoch
 from capse.training.checkpoints import Stateful, pack, unpack
 from capse.training.cuda_graphs import graph_step
+from capse.training.duel_step import DuelStep
 from capse.training.optimizers import Optimizer, build_optimizer
 from capse.training.settings import Training
 from capse.training.steps import descend, matmul_precision
@@ -36,6 +38,14 @@ class AdversarialLearner:
             if self.precision == "float32"
             else None
         )
+        self.begin = partial(self._work, optimizer)
+        self.work = self.begin()
+
+    def _work(self, settings: Optimizer) -> Callable[[Tensor], Tensor]:
+        """What takes a step on numbers that were drawn, where no graph does."""
+        if self.quick_step is None and self.precision == "float32" and DuelStep.is_fit(self.objective, settings):
+            return DuelStep(self.objective, tuple(self.paces))
+        return partial(descend, self.objective, self.paces, bf16=self.precision == "bf16")
 
     @property
     def device(self) -> torch.device:
@@ -59,7 +69,7 @@ class AdversarialLearner:
                 group["lr"] = pace * learning_rate
         rows = self.objective.rows(epoch.batch(step), epoch.generator(step))
         with matmul_precision("high" if self.precision == "tf32" else None):
-            return descend(self.objective, self.paces, rows, bf16=self.precision == "bf16")
+            return self.work(rows)
 
     def flush(self) -> None:
         pass
@@ -81,3 +91,4 @@ class AdversarialLearner:
         unpack(self._parts, state)
         if self.quick_step is not None:
             self.quick_step.reload()
+        self.work = self.begin()

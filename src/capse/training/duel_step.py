@@ -1,12 +1,14 @@
-"""The step of DistMult against TransE or TransD in kernels of our own, on a GPU (see `capse.kernels.gpu.duel`)."""
+"""The step of DistMult against TransE or TransD in kernels of our own (see `capse.kernels.cpu.duel`, `gpu.duel`)."""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from capse.kernels import fused
 from capse.kernels.scoring import INSTALLED, wanted_kernel
 from capse.models import Scorer, TripleModel
 from capse.models.distmult import DistMultScorer
@@ -26,14 +28,17 @@ class DuelStep:
     def is_fit(objective: AdversarialObjective, settings: Optimizer) -> bool:
         plain = objective.loss.name == "margin" and objective.count == 1 and settings.name == "adam"
         free = not (any(objective.regularizer.strengths.values()) or objective.loss.relation_weight)
-        compiled = INSTALLED["triton"] and wanted_kernel() in ("auto", "gpu")
+        free = free and all(model.loops is None for model in objective.models)
         small = objective.candidates * objective.generator.scorer.entity_width <= MOST
+        kernel = _kernel(objective.model)
+        # A triple without a false version on one side gets one of the other, which the CPU's loops rule out.
+        compiled = kernel == "gpu" or (kernel == "cpu" and not objective.corruptor.filtered)
         return plain and free and small and compiled and _in_scope(objective.model.scorer, objective.generator.scorer)
 
     def __init__(self, objective: AdversarialObjective, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
-        from capse.kernels.gpu import duel  # here, since it loads Triton
-
-        self.objective, self.kernels = objective, duel
+        kernel = _kernel(objective.model)
+        assert kernel is not None
+        self.objective, self.kernels = objective, import_module(f"capse.kernels.{kernel}.duel")  # loads a compiler
         self.players = [_Player(*pair) for pair in zip(objective.models, optimizers, strict=True)]
 
     def __call__(self, rows: Tensor) -> Tensor:
@@ -54,7 +59,16 @@ class DuelStep:
         objective.baseline.add(rewards)
         for player in self.players:
             player.descend(self.kernels.descend)
-        return losses.mean() if mean else losses.sum()
+        loss: Tensor = losses.mean() if mean else losses.sum()
+        return loss
+
+
+def _kernel(model: TripleModel) -> Literal["cpu", "gpu"] | None:
+    """Which kernels there are for a model where it lies; on a CPU Triton's only if they are asked for by name."""
+    wanted = wanted_kernel()
+    if wanted == "gpu" or (wanted == "auto" and model.device.type == "cuda"):
+        return "gpu" if INSTALLED["triton"] else None
+    return "cpu" if wanted in ("auto", "cpu") and fused.is_usable(model.entities) else None
 
 
 def _in_scope(kept: Scorer, generator: Scorer) -> bool:
