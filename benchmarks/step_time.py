@@ -3,13 +3,15 @@
     python -m benchmarks steps
 
 Graphs of 10^4, 10^5 and 10^6 entities with ten thousand random triples each, batches of 128, everything else as in the
-recipe of the model (for DistMult and ComplEx: as it is for large graphs). ``by tables`` is the same with an optimiser
-that walks the whole table in each step, where that is possible in reasonable time.
+recipe of the model (for DistMult and ComplEx: as it is for large graphs). The three sizes take their steps in turns, so
+that a busy machine slows all of them. ``by tables`` is the same with an optimiser that walks the whole table in each
+step, where that is possible in reasonable time.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -31,34 +33,45 @@ MODELS = ("transe", "distmult", "complex", "capse")
 
 
 def run() -> dict[str, Any]:
-    found = {model: {f"{entities:,}": _times(model, entities) for entities in ENTITIES} for model in MODELS}
+    found = {model: _times(model) for model in MODELS}
     return {
         "unit": "milliseconds of a step, median",
         "batch": BATCH,
         "threads": torch.get_num_threads(),
         "models": found,
-        "growth from 10^4 to 10^6": {model: _growth(times) for model, times in found.items()},
+        "growth from 10^4 to 10^6": {model: _growth(times["by rows"]) for model, times in found.items()},
     }
 
 
-def _growth(times: dict[str, dict[str, float]]) -> float:
-    first, *_, last = (found["by rows"] for found in times.values())
+def _growth(times: dict[str, float]) -> float:
+    first, *_, last = times.values()
     return round(last / first, 2)
 
 
-def _times(model: str, entities: int) -> dict[str, float]:
+def _times(model: str) -> dict[str, dict[str, float]]:
     recipe = Recipe.resolve(model=model)
     if recipe.negatives.sampler == "all":
         recipe = replace(recipe, negatives=Negatives(sampler="shared", count=256))
     recipe = replace(recipe, training=replace(recipe.training, batch_size=BATCH))
-    times = {"by rows": _median(recipe, entities, by_rows=True)}
-    if entities < ENTITIES[-1]:
-        times["by tables"] = _median(recipe, entities, by_rows=False)
-    print(f"{model} {entities:,}: {times}", flush=True)
+    times = {"by rows": _medians(recipe, ENTITIES, by_rows=True)}
+    times["by tables"] = _medians(recipe, ENTITIES[:-1], by_rows=False)
+    print(f"{model}: {times}", flush=True)
     return times
 
 
-def _median(recipe: Recipe, entities: int, *, by_rows: bool) -> float:
+def _medians(recipe: Recipe, sizes: tuple[int, ...], *, by_rows: bool) -> dict[str, float]:
+    steps = {f"{entities:,}": _stepper(recipe, entities, by_rows=by_rows) for entities in sizes}
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(WARM + STEPS):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step(number)
+            seconds[name].append(time.perf_counter() - started)
+    return {name: round(1e3 * float(np.median(found[WARM:])), 3) for name, found in seconds.items()}
+
+
+def _stepper(recipe: Recipe, entities: int, *, by_rows: bool) -> Callable[[int], object]:
+    """What takes a step of that number."""
     sizes = [entities, RELATIONS, entities]
     triples = np.unique(np.random.default_rng(0).integers(sizes, size=(TRIPLES, 3)), axis=0)
     model = build_model(recipe.model, entities, RELATIONS)
@@ -67,9 +80,4 @@ def _median(recipe: Recipe, entities: int, *, by_rows: bool) -> float:
     learner = kind(objective, recipe.training, recipe.optimizer)
     learner.train(True)
     epoch = draw_epoch(learner.examples, 0, draw="shuffle", batch_size=BATCH, seed=0, device=torch.device("cpu"))
-    seconds = []
-    for step in range(WARM + STEPS):
-        started = time.perf_counter()
-        learner.step(epoch, step, recipe.training.learning_rate)
-        seconds.append(time.perf_counter() - started)
-    return round(1e3 * float(np.median(seconds[WARM:])), 3)
+    return lambda number: learner.step(epoch, number, recipe.training.learning_rate)

@@ -139,6 +139,14 @@ def import_files(
     local_names: Annotated[
         bool, typer.Option("--local-names", help="Label IRIs by their last part, where no two have the same.")
     ] = False,
+    on_disk: Annotated[
+        bool, typer.Option("--on-disk", help="By DuckDB, which needs disk where memory does not suffice.")
+    ] = False,
+    memory_gib: Annotated[float, typer.Option(help="What DuckDB may use before it goes to disk.")] = 2.0,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT", help="Of N-Triples read on disk: literals, literals:en,de, blank-nodes; with +."),
+    ] = None,
 ) -> None:
     """Turn files of triples into one folder that every command reads.
 
@@ -148,6 +156,9 @@ def import_files(
     are put together, freed of duplicates and split at random, so that no valid or test triple has an entity or relation
     that training lacks. A first line such as 'head,relation,tail' or 'Source,Edge,Target' names the columns; one whose
     words stand nowhere else is asked about.
+
+    --on-disk imports more than fits into memory, from .nt, .tsv, .txt and .parquet: the same vocabulary and splits, in
+    a folder that is opened without being read. Lines that are no triples are counted and kept apart, with a reason.
     """
     from capse.errors import DataError, SettingsError
     from capse.graph.dataset import read_graph, split_files
@@ -167,6 +178,14 @@ def import_files(
         "comment": comment,
     }
     layout = {option: value for option, value in layout.items() if value is not None}
+    if on_disk:
+        if layout or names or local_names:
+            raise SettingsError("--on-disk reads files as their suffixes say", "leave out options for other layouts")
+        shares = {"valid": valid, "test": test, "seed": seed, "allow_unseen": allow_unseen}
+        _import_on_disk(files, out, shares, keep, memory_gib)
+        return
+    if keep is not None:
+        raise SettingsError("--keep without --on-disk", "give both")
     echo(f"reading {', '.join(map(str, files))}", err=True)
     given = split_files(files) if len(files) > 1 else {}
     if "train" in given and (valid is not None or test is not None):
@@ -199,6 +218,36 @@ def import_files(
         echo(f"statements whose graph's name was left out: {graph.in_named_graphs:,}")
     if iris_stay:
         echo(f"IRIs that stay labels, as others have the same local name: {iris_stay:,}")
+
+
+def _import_on_disk(files: list[Path], out: Path, shares: dict[str, Any], keep: str | None, memory_gib: float) -> None:
+    from capse.errors import SettingsError
+    from capse.graph.dataset import split_files
+    from capse.graph.out_of_core import Shares, import_out_of_core
+    from capse.graph.triples_in_sql import Keep
+
+    given = split_files(files) if len(files) > 1 else {}
+    asked = {name: value for name, value in shares.items() if value is not None}
+    if "train" in given and {"valid", "test"} & set(asked):
+        raise SettingsError("the files' names say their splits already", "leave out --valid and --test")
+    splits = {split: [path] for split, path in given.items()} if "train" in given else {"train": files}
+    found = import_out_of_core(
+        splits,
+        out,
+        None if "train" in given else Shares(**asked),
+        Keep.parsed(keep or ""),
+        memory_gib=memory_gib,
+        progress=lambda what: echo(what, err=True),
+    )
+    sizes = " / ".join(f"{count:,}" for count in found.triples.values())
+    echo(f"{out}: {found.entities:,} entities, {found.relations:,} relations")
+    drawn = "as given" if "train" in given else f"drawn with seed {shares['seed']}"
+    echo(f"train / valid / test: {sizes} ({drawn})")
+    echo(f"repeated triples left out: {found.repeated:,}")
+    if found.skipped:
+        echo(f"statements with a literal or a blank node left out: {found.skipped:,}")
+    for reason, count in found.quarantined.items():
+        echo(f"quarantined, {reason}: {count:,}")
 
 
 @app.command()

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from capse.graph.columns import digest_of
 from capse.graph.dataset import Graph
 
 
 def identity(graph: Graph) -> Iterator[bytes]:
     """All of a graph that a training depends on."""
+    if graph.columns is not None:
+        yield from digest_of(graph)
+        return
     for vocabulary in (graph.entities, graph.relations):
         yield "\n".join(vocabulary.labels).encode()
     for split in (graph.train, graph.valid):

@@ -16,10 +16,12 @@ import pyarrow as pa
 from capse.arrays import Float32s
 from capse.errors import DataError, SettingsError, UnknownNameError
 from capse.graph.benchmarks import dataset_names, get_dataset
+from capse.graph.columns import is_columns, open_columns
 from capse.graph.encoding import IntTriples, distinct, encode, labels_of, weights_of
 from capse.graph.iris import local_name
 from capse.graph.names import read_names
 from capse.graph.readers import READERS, read_triples
+from capse.graph.readers.columnar import label_table
 from capse.graph.readers.files import name_parts
 from capse.graph.readers.memory import read_ids, read_objects
 from capse.graph.readers.rows import COLUMNS, Source
@@ -71,6 +73,7 @@ class Graph:
     weights: Mapping[str, Float32s] = field(default_factory=dict)  # of a split's triples; all 1 where it has none
     values: pa.Table | None = None  # numbers and dates of entities by label, see `capse.graph.values`
     values_left_out: int = 0  # those of entities that no triple has
+    columns: Path | None = None  # the folder that vocabularies and triples are mapped from
 
     @classmethod
     def from_triples(
@@ -156,6 +159,8 @@ def load_graph(
             wanted = "train.tsv" if train_required else "test.tsv"
             remedy = f"give a name that 'capse data list' shows, or a folder with a file {wanted}"
             raise UnknownNameError("dataset", str(source), dataset_names(), remedy)
+    if is_columns(folder):
+        return _of_columns(name, folder, vocabularies)
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     splits = split_files(path for path in files if name_parts(path)[0] in _SPLIT_OF_STEM)
     if not splits or (train_required and "train" not in splits):
@@ -163,6 +168,22 @@ def load_graph(
     names = [path for path in files if name_parts(path)[0] in _NAMES_STEMS and name_parts(path)[1] == ".tsv"]
     values = [path for path in files if name_parts(path)[0] == "values"]
     return read_graph(name, {split: [path] for split, path in splits.items()}, names, vocabularies, values_files=values)
+
+
+def _of_columns(name: str, folder: Path, vocabularies: tuple[Vocabulary, Vocabulary] | None) -> Graph:
+    entities, relations, splits, said = open_columns(folder)
+    if vocabularies is None or (
+        vocabularies[0].labels == entities.labels and vocabularies[1].labels == relations.labels
+    ):
+        train, valid, test = (splits[split] for split in SPLITS)
+        repeated, skipped = said["repeated"], said["skipped"]
+        return Graph(name, entities, relations, train, valid, test, repeated, skipped, columns=folder)
+    words = [v.arrow() for v in (entities, relations, entities)]
+    encoded = {}
+    for split, triples in splits.items():
+        columns = [label.take(pa.array(np.ascontiguousarray(ids))) for label, ids in zip(words, triples.T, strict=True)]
+        encoded[split] = [encode(folder, label_table(columns), *vocabularies)]
+    return _of_splits(name, *vocabularies, encoded, {})
 
 
 def split_files(paths: Iterable[Path]) -> dict[str, Path]:

@@ -59,7 +59,7 @@ def encode(where: object, table: pa.Table, entities: Vocabulary, relations: Voca
 
 def _ids(where: object, column: pa.ChunkedArray, vocabulary: Vocabulary) -> npt.NDArray[np.int32]:
     labels = column.chunk(0).dictionary
-    places = pc.index_in(labels, value_set=pa.array(vocabulary.labels, pa.string())).fill_null(-1).to_numpy()
+    places = pc.index_in(labels, value_set=vocabulary.arrow()).fill_null(-1).to_numpy()
     indices = _indices(column)
     ids: npt.NDArray[np.int32] = places[indices]
     unknown = np.flatnonzero(ids < 0)

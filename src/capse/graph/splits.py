@@ -29,12 +29,8 @@ def split_graph(graph: Graph, valid: float, test: float, seed: int = 0, allow_un
     >>> len(parts.train), len(parts.valid), len(parts.test)
     (7, 1, 2)
     """
-    if not (valid >= 0 and test >= 0 and valid + test < 1):
-        raise SettingsError(
-            f"valid {valid} and test {test} do not leave a training set", "give fractions whose sum is less than 1"
-        )
     triples = graph.train
-    wanted_valid, wanted_test = round(valid * len(triples)), round(test * len(triples))
+    wanted_valid, wanted_test = wanted_sizes(len(triples), valid, test)
     random = np.random.default_rng(seed)
     order = random.permutation(len(triples))
     wanted = wanted_valid + wanted_test
@@ -51,11 +47,21 @@ def split_graph(graph: Graph, valid: float, test: float, seed: int = 0, allow_un
     weights = graph.weights.get("train")
     return replace(
         graph,
+        columns=None,
         train=triples[rows["train"]],
         valid=triples[rows["valid"]],
         test=triples[rows["test"]],
         weights={} if weights is None else {split: weights[places] for split, places in rows.items()},
     )
+
+
+def wanted_sizes(triples: int, valid: float, test: float) -> tuple[int, int]:
+    """How many of so many triples validate and test."""
+    if not (valid >= 0 and test >= 0 and valid + test < 1):
+        raise SettingsError(
+            f"valid {valid} and test {test} do not leave a training set", "give fractions whose sum is less than 1"
+        )
+    return round(valid * triples), round(test * triples)
 
 
 def hold_out(triples: IntTriples, wanted: int, entities: int, relations: int) -> Positions:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from capse.errors import CapseError, DataError, UnknownNameError
+from capse.graph.mapped_labels import MappedLabels
 from capse.graph.names import shortlist
 from capse.graph.readers.files import READ_ERRORS
 from capse.graph.readers.rows import label_problem
@@ -36,11 +37,13 @@ class Vocabulary:
     capse.errors.UnknownNameError: unknown entity 'Germny': did you mean 'Germany'?
     """
 
-    labels: list[str]  # sorted, unique: ids do not depend on the order of a file
-    names: list[str] | None = None  # a label without a name stands for itself
+    labels: Sequence[str]  # sorted, unique: ids do not depend on the order of a file
+    names: Sequence[str] | None = None  # a label without a name stands for itself
     kind: str = "label"  # 'entity' or 'relation', for messages
 
     def __post_init__(self) -> None:
+        if isinstance(self.labels, MappedLabels):
+            return  # checked when they were written
         if not all(map(lt, self.labels, islice(self.labels, 1, None))):
             raise ValueError("the labels of a vocabulary must be sorted and unique")
         if self.names is not None and len(self.names) != len(self.labels):
@@ -82,7 +85,7 @@ class Vocabulary:
         place = self.find(text)
         if place is None:
             names = [name for name, label in zip(self.names or [], self.labels, strict=False) if name != label]
-            near = shortlist(text, self.labels + names)
+            near = shortlist(text, [*self.labels, *names])
             raise UnknownNameError(self.kind, text, dict.fromkeys(near), "give a label or a name from the data")
         return place
 
@@ -101,10 +104,16 @@ class Vocabulary:
         """The name of id ``i``, or its label if it has none."""
         return self.labels[i] if self.names is None else self.names[i]
 
+    def arrow(self) -> pa.Array:
+        """All labels in one column."""
+        if isinstance(self.labels, MappedLabels):
+            return pa.concat_arrays(self.labels.column.chunks).cast(pa.string())
+        return pa.array(self.labels, pa.string())
+
     def save(self, path: str | Path) -> None:
         """Write a Parquet file with the columns label and name."""
         names = pa.nulls(len(self), pa.string()) if self.names is None else pa.array(self.names, pa.string())
-        table = pa.table({"label": pa.array(self.labels, pa.string()), "name": names})
+        table = pa.table({"label": self.arrow(), "name": names})
         with atomic_path(path) as temporary:
             pq.write_table(table.replace_schema_metadata({"kind": self.kind}), temporary, compression="zstd")
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from capse.arrays import Float32s
+from capse.graph.columns import copy_columns
 from capse.graph.dataset import SPLITS, Graph
 from capse.graph.encoding import IntTriples
 from capse.graph.names import write_names
@@ -22,6 +23,9 @@ _ROW_GROUP = 1 << 20  # triples
 def save_graph(graph: Graph, folder: Path) -> None:
     """Write a graph as a folder that ``load_graph`` reads, whole or not at all; an empty split has no file."""
     check_free(folder)
+    if graph.columns is not None:
+        copy_columns(graph.columns, folder)
+        return
     with atomic_folder(folder) as temporary:
         for split in SPLITS:
             if len(graph.split(split)):
@@ -36,9 +40,7 @@ def save_graph(graph: Graph, folder: Path) -> None:
 
 
 def _write_triples(path: Path, graph: Graph, triples: IntTriples, weights: Float32s | None) -> None:
-    labels = [
-        pa.array(vocabulary.labels, pa.string()) for vocabulary in (graph.entities, graph.relations, graph.entities)
-    ]
+    labels = [vocabulary.arrow() for vocabulary in (graph.entities, graph.relations, graph.entities)]
     schema = pa.schema([(column, pa.string()) for column in COLUMNS])
     if weights is not None:
         schema = schema.append(pa.field("weight", pa.float32()))

@@ -23,7 +23,7 @@ from capse.errors import ProcessError
 from capse.processes.job import is_started_together, rank_in_job, size_of_job
 
 LIMIT = 300.0  # seconds that a process waits for the others where nothing else is said
-_SECONDS_TO_REPORT = 2.0  # that those who are left have to say so when one is gone
+_SECONDS_TO_REPORT = 5.0  # that those who are left have to say so when one is gone
 
 
 class Group:

@@ -17,6 +17,7 @@ import yaml
 from capse.arrays import Int64s
 from capse.errors import RunError
 from capse.evaluation.judgements import Judgements
+from capse.graph.columns import is_columns
 from capse.graph.dataset import Graph, load_graph
 from capse.graph.fold_in import FoldIn
 from capse.graph.link_prediction.calibration import Calibration, calibrate
@@ -257,7 +258,10 @@ def load_run_graph(run: RunFolder) -> Graph:
     """The graph that `save_run_graph` kept, under the name it was trained by."""
     if not run.graph.is_dir():
         raise RunError(f"{run.graph} is missing", "restore it, or train the model again")
-    vocabularies = tuple(Vocabulary.load(run.vocabulary / f"{kind}.parquet") for kind in ("entities", "relations"))
-    graph = load_graph(run.graph, (vocabularies[0], vocabularies[1]))
+    if is_columns(run.graph):
+        graph = load_graph(run.graph)
+    else:
+        vocabularies = [Vocabulary.load(run.vocabulary / f"{kind}.parquet") for kind in ("entities", "relations")]
+        graph = load_graph(run.graph, (vocabularies[0], vocabularies[1]))
     name = run.read_recipe().get("data") or graph.name
     return replace(graph, name=str(name), repeated={}, headers=())

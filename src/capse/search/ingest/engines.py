@@ -12,18 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from capse.errors import MissingExtraError, StorageError, UnknownNameError
+from capse.errors import MissingExtraError, UnknownNameError
+from capse.runs.duckdb_errors import duckdb_errors
 from capse.search.ingest.spark import spark_backend
 
 ENGINES = ("duckdb", "spark")
 
 _ROWS_AT_ONCE = 200_000
-
-# What to do when DuckDB raises one of these.
-_RUN_OUT = {
-    "OutOfMemoryException": "allow it more with --set ingest.memory_gib=..., or free space where the log is written",
-    "IOException": "free space where the log is written, or choose another folder with --out",
-}
 
 
 class Engine:
@@ -63,24 +58,11 @@ def open_engine(name: str, scratch: Path, memory_gib: float) -> Iterator[Engine]
     """An engine by name; it is closed at the end."""
     if name not in ENGINES:
         raise UnknownNameError("engine", name, ENGINES, f"choose from {', '.join(ENGINES)}")
-    try:
-        with _duckdb(scratch, memory_gib) if name == "duckdb" else spark_backend(scratch) as backend:
-            yield Engine(backend, scratch)
-    except Exception as error:
-        meant = _meaning(error)
-        if meant is None:
-            raise
-        raise meant from error
-
-
-def _meaning(error: Exception) -> BaseException | None:
-    """What DuckDB means by an error, where a person should know; judged by names, as DuckDB may not be there."""
-    kind, said = type(error), str(error).partition("\n")[0]
-    if kind.__name__ == "InterruptException" or (kind is RuntimeError and said == "Query interrupted"):
-        return KeyboardInterrupt()  # Ctrl-C while DuckDB was at work
-    if "duckdb" in kind.__module__ and kind.__name__ in _RUN_OUT:
-        return StorageError(f"DuckDB ran out of memory or disk ({said})", _RUN_OUT[kind.__name__])
-    return None
+    with (
+        duckdb_errors("allow it more with --set ingest.memory_gib=..."),
+        _duckdb(scratch, memory_gib) if name == "duckdb" else spark_backend(scratch) as backend,
+    ):
+        yield Engine(backend, scratch)
 
 
 @contextmanager
