@@ -128,6 +128,8 @@ def check_command(words: list[str]) -> None:
             assert extra in project["optional-dependencies"], f"no extra {extra} in pyproject.toml"
     elif program == "capse":
         _parse(arguments)
+    elif program == "torchrun":
+        _parse(arguments[arguments.index("capse") + 1 :])
     else:
         assert program in ("cd", "export", "git", "jupyter", "tensorboard", "python"), (
             f"cannot check {shlex.join(words)}"
