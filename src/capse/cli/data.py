@@ -179,8 +179,10 @@ def import_files(
     }
     layout = {option: value for option, value in layout.items() if value is not None}
     if on_disk:
-        if layout or names or local_names:
-            raise SettingsError("--on-disk reads files as their suffixes say", "leave out options for other layouts")
+        if layout or names or values or local_names:
+            raise SettingsError(
+                "--on-disk reads files as their suffixes say", "leave out options for other layouts, names and values"
+            )
         shares = {"valid": valid, "test": test, "seed": seed, "allow_unseen": allow_unseen}
         _import_on_disk(files, out, shares, keep, memory_gib)
         return

@@ -44,4 +44,5 @@ def measured(request, tmp_path_factory) -> tuple[int, list[dict[str, float]]]:
 def test_a_step_sends_what_the_formula_says(measured: tuple[int, list[dict[str, float]]], case: str) -> None:
     count, found = measured
     mean = sum(each[case] for each in found) / count
-    assert mean == pytest.approx(formula(*case.split(", "), count), rel=0.1)
+    form, way = case.split(", ")
+    assert mean == pytest.approx(formula(form, way, count), rel=0.1)
