@@ -21,7 +21,7 @@ from capse.graph.link_prediction.explanation import Removal
 from capse.graph.link_prediction.predictor import LinkPredictor
 
 SEEDS = (0, 1, 2)
-QUESTIONS = 25  # for each seed
+QUESTIONS = 10  # for each seed
 AMONG = 10  # the rank that an answer has at most, to be explained
 SETTINGS = "ComplEx(dim=32, reciprocal=True), 10 epochs of batches of 256, learning rate 0.3, negatives: all"
 

@@ -134,6 +134,7 @@ _HOMES = {
     "evaluate": "capse.graph.link_prediction.evaluation",
     "fit": "capse.experiments.fit",
     "fit_search": "capse.experiments.search.fit",
+    "fold_in_texts": "capse.experiments.new_texts",
     "from_pykeen": "capse.graph.exchange.pykeen",
     "load": "capse.experiments.loading",
     "load_graph": "capse.graph.dataset",

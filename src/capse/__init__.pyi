@@ -8,6 +8,7 @@ from capse.experiments.fit import fit as fit
 from capse.experiments.listening import Listener as Listener
 from capse.experiments.listening import Listeners as Listeners
 from capse.experiments.loading import load as load
+from capse.experiments.new_texts import fold_in_texts as fold_in_texts
 from capse.experiments.recipe import Recipe as Recipe
 from capse.experiments.recipe import Start as Start
 from capse.experiments.recipe import load_recipe as load_recipe

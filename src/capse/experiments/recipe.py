@@ -26,14 +26,22 @@ class Start(Section):
     run: str | None = None  # a run folder whose entity and relation vectors are taken over, label by label
     beside: str | None = None  # a second one, whose vectors fill the dimensions after those of the first
     words: str | None = None  # a word-vector file: an entity starts as the mean of the vectors of its name's words
+    encoder: str | None = None  # what gives names vectors instead: sentence-transformers:NAME or module:function
     names: str | None = None  # a tab-separated file with a header that holds the names; the graph's own by default
     column: str = "name"  # the column of that file to take the words from
-    normalise: bool = True  # scale the averaged word vectors to length 1
+    normalise: bool = True  # scale the averaged word vectors to length 1; an encoder's have it
     values: bool = False  # the last dimensions start as the entities' numbers and dates, one for each property
 
     def __post_init__(self) -> None:
         if self.run and self.words:
             raise SettingsError("start.run and start.words are both given", "start from one of them")
+        if self.encoder and ":" not in self.encoder:
+            raise SettingsError(
+                f"start.encoder is {self.encoder!r}", "write sentence-transformers:NAME or module:function"
+            )
+        if self.encoder and (self.run or self.words):
+            other = "start.run" if self.run else "start.words"
+            raise SettingsError(f"{other} and start.encoder are both given", "start from one of them")
         if self.run and self.values:
             raise SettingsError("start.run and start.values are both given", "give values with start.words, or alone")
         if self.beside and not self.run:

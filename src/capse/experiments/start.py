@@ -1,13 +1,15 @@
-"""Where embeddings start: another run, word vectors, or the model's own random start."""
+"""Where embeddings start: another run, word vectors or an encoder, values, or the model's own random start."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from capse.arrays import Bools, Float32s
 from capse.errors import DataError, SettingsError
 from capse.experiments.recipe import Start
 from capse.graph.dataset import Graph
@@ -17,6 +19,7 @@ from capse.graph.values import features
 from capse.graph.word_vectors import average_word_vectors
 from capse.models import TripleModel, model_settings
 from capse.runs.folder import RunFolder
+from capse.search.vectors.encoders import load_encoder
 
 
 @torch.no_grad()
@@ -28,8 +31,8 @@ def start_embeddings(model: TripleModel, graph: Graph, settings: Start, dim: int
     if settings.values:
         room, line = _from_values(model, graph, dim)
         said.append(line)
-    if settings.words:
-        said.insert(0, _from_words(model, graph, settings, room, dim - room))
+    if settings.words or settings.encoder:
+        said.insert(0, _from_texts(model, graph, settings, room, dim - room))
     if said:
         model.constrain()
     return "; ".join(said) or "embeddings start at random"
@@ -129,25 +132,34 @@ def _columns(first: int, width: int, room: int, parts: int) -> Tensor:
     return (starts[:, None] + torch.arange(width // parts)).reshape(-1)
 
 
-def _from_words(model: TripleModel, graph: Graph, settings: Start, dim: int, of_values: int) -> str:
+def _from_texts(model: TripleModel, graph: Graph, settings: Start, dim: int, of_values: int) -> str:
     """Vectors of names in the first ``dim`` columns; ``of_values`` more are taken."""
-    names = _names(graph, settings)
-    vectors, covered = average_word_vectors(names, Path(str(settings.words)))
-    width = vectors.shape[1]
+    names = entity_texts(graph, settings)
+    vectors, covered = text_vectors(names, settings)
+    width, source = vectors.shape[1], settings.words or settings.encoder
     if width != dim:
         raise SettingsError(
-            f"{settings.words} has vectors of {width} numbers, the model's have {dim}",
-            f"set model.dim={width + of_values}",
+            f"{source} has vectors of {width} numbers, the model's have {dim}", f"set model.dim={width + of_values}"
         )
-    if settings.normalise:
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     rows: Tensor = torch.from_numpy(np.flatnonzero(covered))
     model.entities[rows, :width] = torch.from_numpy(vectors[covered])
-    return f"{covered.sum():,} of {len(names):,} entities start from the words in {settings.words}"
+    what = "the words in" if settings.words else "their texts by"
+    return f"{covered.sum():,} of {len(names):,} entities start from {what} {source}"
 
 
-def _names(graph: Graph, settings: Start) -> list[str]:
-    """The text of every entity whose words are averaged."""
+def text_vectors(texts: Sequence[str], settings: Start) -> tuple[Float32s, Bools]:
+    """What the settings make of texts (n, k), and which of them say something (n,)."""
+    if settings.encoder:
+        vectors = load_encoder(settings.encoder).encode(texts)
+        return vectors, np.abs(vectors).sum(axis=1) > 0
+    vectors, covered = average_word_vectors(texts, Path(str(settings.words)))
+    if settings.normalise:
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return vectors, covered
+
+
+def entity_texts(graph: Graph, settings: Start) -> list[str]:
+    """The text of every entity that vectors are made of."""
     if settings.names is None:
         return [graph.entities.name(i) for i in range(len(graph.entities))]
     path = Path(settings.names)

@@ -14,7 +14,7 @@ Practices of the kind go back to folding in for latent semantic indexing (Berry,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,13 +50,14 @@ def fold_in(
     train: TripleIndex,
     settings: FoldIn | None = None,
     progress: Callable[[int, int], None] | None = None,
+    begin: Mapping[int, Tensor] | None = None,
 ) -> Tensor:
     """Vectors (n, width) of the new entities that ``facts`` (m, 3) speak of: ids from the model's number of them on.
 
-    ``train`` is what the model was trained on. Every new entity needs a fact.
+    ``train`` is what the model was trained on. Every new entity needs a fact, or a vector to ``begin`` with, by id.
     """
-    settings, entities = settings or FoldIn(), train.entities
-    ends = np.concatenate([facts[:, HEAD], facts[:, TAIL]])
+    settings, entities, begin = settings or FoldIn(), train.entities, begin or {}
+    ends = np.concatenate([facts[:, HEAD], facts[:, TAIL], np.array([*begin], np.int64)])
     count = int(ends.max(initial=entities - 1)) + 1 - entities
     missing = np.setdiff1d(np.arange(entities, entities + count), ends)
     if len(missing):
@@ -65,6 +66,10 @@ def fold_in(
         return model.entities.detach().new_empty(count, model.entities.shape[1])
     facts = facts[(facts[:, HEAD] >= entities) | (facts[:, TAIL] >= entities)]
     start = _starts(model, count, facts, train)
+    for entity, vector in begin.items():
+        start[entity - entities] = vector
+    if not len(facts):
+        return start
     return _descend(model, start, facts, train, settings, progress)
 
 

@@ -7,8 +7,8 @@ they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,22 +44,35 @@ class NewFacts:
     repeated: int = 0  # facts that stood there twice
 
 
+@dataclass(frozen=True)
+class Described:
+    """A new entity by something else than its facts."""
+
+    name: str
+    vector: torch.Tensor  # (width,) where it begins, and stays if it has no facts
+
+
 def updated(
     predictor: LinkPredictor,
     facts: Any,
     settings: FoldIn | None = None,
     *,
     skip_known: bool = False,
+    described: Mapping[str, Described] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> LinkPredictor:
     """A predictor that knows the facts, a file or by labels, and their new entities; the given one stays as it is.
 
-    A fact that is known already is an error, unless ``skip_known`` leaves it out.
+    A fact that is known already is an error, unless ``skip_known`` leaves it out. New entities that are ``described``,
+    by label, need no fact.
     """
-    return with_facts(predictor, check_facts(predictor.graph, facts, skip_known=skip_known), settings, progress)
+    described = described or {}
+    new = check_facts(predictor.graph, facts, skip_known=skip_known, required=not described)
+    labels = list(dict.fromkeys([*new.labels, *described]))
+    return with_facts(predictor, replace(new, labels=labels), settings, progress, described)
 
 
-def check_facts(graph: Graph, facts: Any, *, skip_known: bool = False) -> NewFacts:
+def check_facts(graph: Graph, facts: Any, *, skip_known: bool = False, required: bool = True) -> NewFacts:
     """The facts of a file or by labels or names, none of them known, all of known relations."""
     new: dict[str, int] = {}
     rows: dict[tuple[int, int, int], None] = {}
@@ -74,10 +87,10 @@ def check_facts(graph: Graph, facts: Any, *, skip_known: bool = False) -> NewFac
                 continue
         repeated += triple in rows
         rows[triple] = None
-    if not rows:
+    if not rows and required:
         raise DataError("there is no new fact", "give some that the run does not know")
     ordered = list(new)
-    return NewFacts(np.array(list(rows), np.int64), ordered, repeated)
+    return NewFacts(np.array(list(rows), np.int64).reshape(-1, 3), ordered, repeated)
 
 
 def with_facts(
@@ -85,12 +98,16 @@ def with_facts(
     new: NewFacts,
     settings: FoldIn | None = None,
     progress: Callable[[int, int], None] | None = None,
+    described: Mapping[str, Described] | None = None,
 ) -> LinkPredictor:
     """A predictor that knows new facts and their entities, all of which are folded in together."""
     check_grows(predictor.model)
     graph = predictor.graph
     train = TripleIndex(graph.train, len(graph.entities), len(graph.relations))
-    return with_vectors(predictor, new, fold_in(predictor.model, new.triples, train, settings, progress))
+    first, told = len(graph.entities), described or {}
+    begin = {first + i: told[label].vector for i, label in enumerate(new.labels) if label in told}
+    vectors = fold_in(predictor.model, new.triples, train, settings, progress, begin)
+    return with_vectors(predictor, new, vectors, {label: one.name for label, one in told.items()})
 
 
 def check_grows(model: TripleModel) -> None:
@@ -101,12 +118,14 @@ def check_grows(model: TripleModel) -> None:
         raise RunError("this model does not say what its settings are", "make it with build_model")
 
 
-def with_vectors(predictor: LinkPredictor, new: NewFacts, vectors: torch.Tensor) -> LinkPredictor:
+def with_vectors(
+    predictor: LinkPredictor, new: NewFacts, vectors: torch.Tensor, names: Mapping[str, str] | None = None
+) -> LinkPredictor:
     """A predictor that knows new facts, and their entities by the vectors (n, width) that they were given."""
     from capse.graph.link_prediction.predictor import LinkPredictor
 
     model, graph = predictor.model, predictor.graph
-    entities, place = _with_labels(graph.entities, new.labels)
+    entities, place = _with_labels(graph.entities, new.labels, names or {})
     grown = _grown(graph, entities, place, new.triples)
     table = torch.empty(len(entities), model.entities.shape[1], dtype=model.entities.dtype, device=model.device)
     table[torch.from_numpy(place)] = torch.cat([model.entities.detach(), vectors.to(model.device)])
@@ -114,10 +133,10 @@ def with_vectors(predictor: LinkPredictor, new: NewFacts, vectors: torch.Tensor)
     return LinkPredictor(larger.to(model.device), grown, predictor.folder)
 
 
-def _with_labels(before: Vocabulary, labels: Sequence[str]) -> tuple[Vocabulary, Int64s]:
+def _with_labels(before: Vocabulary, labels: Sequence[str], names: Mapping[str, str]) -> tuple[Vocabulary, Int64s]:
     """A vocabulary with new labels, and the id there of each old label and of each new one."""
     named = {} if before.names is None else dict(zip(before.labels, before.names, strict=True))
-    entities = Vocabulary.of([*before.labels, *labels], named, before.kind)
+    entities = Vocabulary.of([*before.labels, *labels], {**named, **names}, before.kind)
     places = {label: i for i, label in enumerate(entities.labels)}
     return entities, np.array([places[label] for label in (*before.labels, *labels)], np.int64)
 
