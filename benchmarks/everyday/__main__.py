@@ -10,7 +10,7 @@ from benchmarks import __main__ as speed
 from capse.runs.atomic import write_json
 from capse.runs.records import provenance
 
-NAMES = ("rules", "classification", "fold_in", "explanations")
+NAMES = ("rules", "classification", "fold_in", "explanations", "exchange", "costs")
 
 
 def main(names: list[str]) -> None:

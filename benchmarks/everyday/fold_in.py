@@ -8,13 +8,15 @@ other end would be in no triple any more are left out of everything.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.everyday.classification import EPOCHS, settings, trained
+import capse
 from capse.arrays import Bools, Int64s
 from capse.evaluation.metrics import summarize
 from capse.evaluation.ranks import Ranks
@@ -24,7 +26,12 @@ from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.link_prediction.ranking import rank_split
 
 HELD, DEV = 600, 100
+DATA = ("wn18rr",)
 SEEDS = (0, 1, 2)
+SETTINGS = (
+    "ComplEx(dim=64, reciprocal=True), 5 epochs of batches of 4,096, learning rate 0.5, "
+    "negatives: 256 that a batch shares"  # 15 seconds of one core; chosen by one look at the validation set of WN18RR
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,22 @@ def ranks(run: LinkPredictor, asked: list[tuple[str, str, str]]) -> Ranks:
 
 
 def run() -> dict[str, Any]:
-    return {"model": settings("DATA"), "rows": [_row(data, seed) for data in EPOCHS for seed in SEEDS]}
+    return {"model": SETTINGS, "rows": [_row(data, seed) for data in DATA for seed in SEEDS]}
+
+
+def trained(data: str, seed: int, graph: Graph, name: str) -> LinkPredictor:
+    """A run with these settings: one that is there already, or made now."""
+    path = Path(os.environ.get("CAPSE_RUNS", "runs")) / f"fold-in-{name}-{data}-{seed}"
+    if not (path / "model.safetensors").is_file():
+        capse.fit(
+            graph,
+            capse.ComplEx(dim=64, reciprocal=True),
+            training=capse.Training(epochs=5, batch_size=4096, learning_rate=0.5, seed=seed),
+            negatives=capse.Negatives(sampler="shared", count=256),
+            validation=capse.Validation(every=0),
+            out=path,
+        )
+    return LinkPredictor.load(path)
 
 
 def _row(data: str, seed: int) -> dict[str, Any]:
