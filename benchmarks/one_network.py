@@ -1,16 +1,15 @@
 """One network for all that is known of a list, `--method capsules`, beside SP's trees: what it adds to LambdaMART.
 
     python -m benchmarks.one_network gitsearch 0 1 2 3 4
-    python -m benchmarks.one_network                            # the page of all that is recorded
 
 Four rankers are compared on the test lists: LambdaMART as SP has it, the network, the mean of both's scores
 standardised within the list, and LambdaMART with the network's cross-fitted scores among its features, as the blend has
-CapsE's. All of them see the same features, which are made once. One file for each seed under ``results/one-network``.
+CapsE's. All of them see the same features, which are made once. One file for each seed under ``results/one-network``;
+``python tools/record_results.py`` makes the page of them.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +20,8 @@ import numpy as np
 from benchmarks.search_served import find_log
 from capse.arrays import Float64s, Int64s
 from capse.experiments.search.capsule_training import fit_network
-from capse.runs.atomic import write_json, write_text
+from capse.runs.atomic import write_json
 from capse.runs.records import provenance
-from capse.search.evaluation.comparison import compare_lists
 from capse.search.evaluation.list_metrics import list_metrics
 from capse.search.features import log_features
 from capse.search.features.feature_table import FeatureTable, standardised
@@ -110,34 +108,7 @@ def reciprocal_ranks(lists: LabelledLists, scores: Float64s) -> Float64s:
     return list_metrics(ranked, lists.relevant, lists.lengths).mrr
 
 
-def page() -> str:
-    """Means over seeds; intervals and tests over users of each list's mean over seeds."""
-    lines = [
-        "| log | ranker | MRR by seed | mean | over LambdaMART | over users | p |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
-    ]
-    for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
-        records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("seed-*.json"))]
-        owners = np.array(records[0]["owners"])
-        ranks = {name: np.array([one["reciprocal_ranks"][name] for one in records]) for name in records[0]["mrr"]}
-        for name, found in ranks.items():
-            compared = compare_lists(found.mean(0), ranks["lambdamart"].mean(0), owners)
-            low, high, p = compared.over_users.low, compared.over_users.high, compared.over_users.p_value
-            against = (
-                "– | – | –"
-                if name == "lambdamart"
-                else f"{compared.difference:+.4f} | {low:+.4f} to {high:+.4f} | {p:.2g}"
-            )
-            seeds = ", ".join(f"{one:.4f}" for one in found.mean(1))
-            lines.append(f"| {folder.name} | {name} | {seeds} | {found.mean():.4f} | {against} |")
-    return "\n".join(lines) + "\n"
-
-
-def main(name: str = "", *seeds: str) -> None:
-    if not name:
-        write_text(RESULTS / "README.md", f"# One network\n\n{__doc__}\n{page()}")
-        print(page())
-        return
+def main(name: str, *seeds: str) -> None:
     parts: dict[str, LabelledLists] = {}
     for seed in map(int, seeds):
         path = RESULTS / name / f"seed-{seed}.json"

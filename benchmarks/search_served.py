@@ -4,14 +4,13 @@
     python -m benchmarks.search_served simulated 0              # made up by `capse search simulate`
     python -m benchmarks.search_served sources-sklearn 0        # simulated people, an installed package's sources
     python -m benchmarks.search_served PATH 0                   # a git repository, or any log
-    python -m benchmarks.search_served                          # the page of all that is recorded
 
-One file for each log and seed under ``results/search-served``; a seed that is recorded is not made again.
+One file for each log and seed under ``results/search-served``; a seed that is recorded is not made again. The page of
+all of them is made by ``python tools/record_results.py``.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -19,11 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.source_log import write_source_log
 from capse.experiments.search.methods import BEST, METHODS
-from capse.runs.atomic import write_json, write_text
+from capse.runs.atomic import write_json
 from capse.runs.records import provenance
 from capse.search.evaluation.evaluate import SearchEvaluation, evaluate
 from capse.search.ingest import ingest, open_log
@@ -66,37 +63,7 @@ def _ranks(found: SearchEvaluation) -> list[float]:
     return [round(rank, 6) for rank in found.lists.mrr.tolist()]
 
 
-def page() -> str:
-    """All that is recorded, means over seeds; intervals and tests of the first seed's lists, users being drawn."""
-    lines = [
-        "| log | test lists, users | engine | SP | what is served | over users | gained over SP, over users |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
-        found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("seed-*.json"))]
-        best, sp = ([one[name] for one in found] for name in ("best", "sp"))
-        first, gained = best[0], [one["comparisons"]["sp"] for one in best]
-        low, high = first["intervals_over_users"]["mrr"]
-        least, most = (gained[0]["over_users"][side] for side in ("low", "high"))
-        lines.append(
-            f"| {folder.name} | {first['impressions']:,}, {first['users']:,} | {first['beside']['engine']['mrr']:.3f} "
-            f"| {_mean(sp)} | {_mean(best)}, {len(best)} seeds | {low:.3f} to {high:.3f} "
-            f"| {np.mean([one['difference'] for one in gained]):+.3f}, {least:+.3f} to {most:+.3f} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _mean(found: list[dict[str, Any]]) -> str:
-    values = [one["mrr"] for one in found]
-    spread = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.4f}{spread}"
-
-
-def main(log: str = "", *seeds: str) -> None:
-    if not log:
-        write_text(RESULTS / "README.md", f"# What is served by default\n\n{__doc__}\n{page()}")
-        print(page())
-        return
+def main(log: str, *seeds: str) -> None:
     name = Path(log).resolve().name if Path(log).exists() else log
     missing = [int(seed) for seed in seeds if not (RESULTS / name / f"seed-{seed}.json").is_file()]
     data = find_log(log) if missing else None

@@ -28,6 +28,7 @@ from capse_paper.recorded.runs import Results
 sys.path.insert(0, str(Path(__file__).parent))
 import everyday_results
 import held_out_results
+import search_results
 
 ROOT = Path(__file__).parents[1]
 WIDE = 0.02  # a gap between optimistic and realistic MRR that is worth a sentence
@@ -91,6 +92,7 @@ def render_results() -> str:
     ]
     text += _benchmarks()
     text += held_out_results.render()
+    text += search_results.render()
     text += _speed()
     return "\n".join(text)
 
