@@ -11,6 +11,7 @@ import pytest
 
 from capse.arrays import Float64s
 from capse.errors import RunError, SettingsError
+from capse.experiments.engine import Listener
 from capse.experiments.search.capsule_training import fit_network
 from capse.experiments.search.methods import METHODS, load_search_run, method_of
 from capse.search.evaluation.evaluate import evaluate
@@ -28,7 +29,13 @@ from capse.search.rankers.standing import Standing
 from capse.search.serving.reranker import Reranker
 from tests.search.serving.test_replayed_trees import replayed
 
-QUICK = ["network.epochs=6", "network.filters=8", "network.capsule_dim=4", "network.batch_size=32"]
+QUICK = [
+    "network.epochs=6",
+    "network.least_steps=60",
+    "network.filters=8",
+    "network.capsule_dim=4",
+    "network.batch_size=32",
+]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -63,7 +70,7 @@ def made_up(seed: int, lists: int = 200, size: int = 5) -> LabelledLists:
 
 
 def test_it_learns_from_features_and_from_topics() -> None:
-    settings = NetworkSettings(filters=8, capsule_dim=4, epochs=20, batch_size=20, learning_rate=0.02)
+    settings = NetworkSettings(filters=8, capsule_dim=4, epochs=20, least_steps=1, batch_size=20, learning_rate=0.02)
     network = fit_network(made_up(0), made_up(1), settings)
     judged = made_up(2)
     assert judged.vectors is not None
@@ -125,8 +132,22 @@ def test_lists_that_count_for_more_are_learned_from_more(log: SearchLog, bias: l
     assert np.isfinite(ranker.score(log, log.judged("test"), cutoffs(log))).all()
 
 
+def test_few_lists_are_learned_from_more_often() -> None:
+    class Told(Listener):
+        steps = 0
+
+        def prepare(self, what: str, done: int, total: int) -> None:
+            self.steps, self.total = done, total
+
+    for lists, least, steps in ((10, 1, 2), (10, 7, 8), (20, 7, 8)):  # of 5 lists each
+        told, few = Told(), made_up(0, lists)
+        settings = NetworkSettings(filters=4, capsule_dim=2, epochs=1, least_steps=least, batch_size=5, refit=False)
+        fit_network(few, made_up(1, 2), settings, told)
+        assert told.steps == told.total == steps
+
+
 def test_weights_of_one_change_nothing() -> None:
-    lists, settings = made_up(0), NetworkSettings(filters=4, capsule_dim=2, epochs=2)
+    lists, settings = made_up(0), NetworkSettings(filters=4, capsule_dim=2, epochs=2, least_steps=1)
 
     def learned(**counts: Any) -> Float64s:
         train, valid = (replace(one, **counts) for one in (lists, made_up(0)))

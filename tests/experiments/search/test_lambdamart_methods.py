@@ -13,6 +13,7 @@ from capse.errors import RunError, SettingsError
 from capse.experiments.search.choice import Choice
 from capse.experiments.search.lambdamart_methods import BlendMethod
 from capse.experiments.search.methods import METHODS, load_search_run
+from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.search.ingest import open_log
 from capse.search.logs.history import cutoffs
 from capse.search.logs.simulation import SimulationSettings, simulate
@@ -78,6 +79,8 @@ def test_the_leak_control_trains_it_anew_with_the_same_settings(run):
 def test_what_cannot_be_used_is_named(run, tmp_path):
     with pytest.raises(SettingsError, match="trained with blend, not sp"):
         Choice("sp", run=run)
+    with pytest.raises(RunError, match="is a run of a search log: use it with"):
+        LinkPredictor.load(run)
     with pytest.raises(RunError, match="not a run of a search log"):
         load_search_run(tmp_path)
     (tmp_path / "recipe.yaml").write_text("method: sp")

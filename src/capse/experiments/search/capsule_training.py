@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from capse.search.rankers.capsule_network import (
     rows_of_lists,
 )
 from capse.search.rankers.lambdamart import LabelledLists
-from capse.training.batches import draw_epoch
+from capse.training.batches import draw_epoch, steps_per_epoch
 from capse.training.learner import GradientLearner
 from capse.training.list_objective import ListObjective, Lists, Shown
 from capse.training.losses import Loss
@@ -55,8 +56,10 @@ def _trained(lists: LabelledLists, settings: NetworkSettings, listener: Listener
     objective = ListObjective(
         PersonalModel(scorer, 0), _matrices(lists, scale), Loss(name="softmax", reduction="mean"), Shown()
     )
+    steps = steps_per_epoch(objective.examples, settings.batch_size)
+    epochs = max(settings.epochs, math.ceil(settings.least_steps / steps))
     training = Training(
-        epochs=settings.epochs,
+        epochs=epochs,
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
         seed=settings.seed,
@@ -64,7 +67,7 @@ def _trained(lists: LabelledLists, settings: NetworkSettings, listener: Listener
     optimizer = Optimizer(name="adamw", weight_decay=settings.weight_decay, schedule="cosine")
     learner = GradientLearner(objective, training, optimizer)
     learner.train(True)
-    for number in range(settings.epochs):
+    for number in range(epochs):
         epoch = draw_epoch(
             learner.examples,
             number,
@@ -73,11 +76,11 @@ def _trained(lists: LabelledLists, settings: NetworkSettings, listener: Listener
             seed=settings.seed,
             device=learner.device,
         )
-        for step in range(epoch.steps):
-            done = number * epoch.steps + step
-            rate = learning_rate_at(optimizer, settings.learning_rate, done / (settings.epochs * epoch.steps))
+        for step in range(steps):
+            done = number * steps + step
+            rate = learning_rate_at(optimizer, settings.learning_rate, done / (epochs * steps))
             learner.step(epoch, step, rate)
-            listener.prepare(what, done + 1, settings.epochs * epoch.steps)
+            listener.prepare(what, done + 1, epochs * steps)
     return CapsuleNetwork(scale, settings, scorer.eval())
 
 

@@ -67,6 +67,8 @@ class LinkPredictor:
     def load(cls, path: str | Path, device: str | torch.device = "auto") -> LinkPredictor:
         """The predictor of a finished run. Nothing in the folder is executed: it is numbers and text."""
         run = RunFolder.open(path)
+        if run.vectors.is_dir():
+            raise RunError(f"{path} is a run of a search log", "use it with the commands of 'capse search'")
         recipe = run.read_recipe()
         section, refinement = recipe.get("model"), recipe.get("refinement")
         if not isinstance(section, dict):

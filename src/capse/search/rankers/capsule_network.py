@@ -41,6 +41,7 @@ class NetworkSettings:
     capsule_dim: int = 8
     dropout: float = 0.2  # of the entries of the matrix
     epochs: int = 15
+    least_steps: int = 450  # more epochs where these take fewer, as on a short log
     batch_size: int = 128  # lists
     learning_rate: float = 3e-3  # falls to zero as a cosine does
     weight_decay: float = 0.1
