@@ -23,6 +23,8 @@ log = logging.getLogger("capse.service")
 METRICS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own: a folder that all workers write to
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_SCORES = (-10, -5, -3, -2, -1, -0.5, -0.2, 0, 0.2, 0.5, 1, 2, 3, 5, 10)
+_SPREADS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 10, 20)
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -49,6 +51,14 @@ class Metrics:
         self.model = gauge(
             "capse_model_info", "1 for the version in service.", ["kind", "version"], multiprocess_mode="livemax"
         )
+
+        self.best_score = histogram("capse_best_score", "The best score of a list.", ["run"], buckets=_SCORES)
+        self.score_spread = histogram(
+            "capse_score_spread", "From the worst score of a list to the best.", ["run"], buckets=_SPREADS
+        )
+        self.documents = counter("capse_reranked_documents_total", "Documents of lists.", ["run", "outcome"])
+        self.words = counter("capse_query_words_total", "Words of queries.", ["run", "known"])
+        self.clicks_by_rank = counter("capse_clicks_by_rank_total", "Clicks, where their documents stood.", ["rank"])
 
     def batch(self, questions: int, requests: int, seconds: float) -> None:
         self.batch_questions.observe(questions)

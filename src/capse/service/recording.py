@@ -10,6 +10,7 @@ import threading
 import time
 
 from capse.errors import CapseError, StoreError
+from capse.service.drift import ClickRanks
 from capse.service.observe import Metrics
 from capse.service.settings import ServiceSettings
 from capse.service.store import KeptList, Store
@@ -27,6 +28,7 @@ class Recorder:
 
     def __init__(self, store: Store, settings: ServiceSettings, metrics: Metrics) -> None:
         self._store, self._settings, self._metrics = store, settings, metrics
+        self.clicks = ClickRanks(store, metrics)
         self._waiting: list[KeptList] = []
         self._lock = threading.Lock()  # of what waits
         self._writing = threading.Lock()
@@ -76,9 +78,16 @@ class Recorder:
     def _run(self) -> None:
         while not self._stopped.wait(_EVERY):
             self.write_now()
+            self._count_clicks()
             if time.monotonic() > self._expired + _EXPIRE_EVERY:
                 self._expired = time.monotonic()
                 try:
                     self.expire()
                 except CapseError as error:
                     log.error("what is too old stays", extra={"fields": {"reason": str(error)}})
+
+    def _count_clicks(self) -> None:
+        try:
+            self.clicks.count()
+        except CapseError as error:
+            log.error("clicks are not counted by rank", extra={"fields": {"reason": str(error)}})

@@ -7,7 +7,7 @@ by every process for itself: the run's own log first, then the store's journal.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,11 @@ class SearchModel:
             found = list(scorer.mistyped.items())
             scorer.mistyped.clear()
         return found
+
+    @property
+    def vocabulary(self) -> Container[str] | None:
+        """The words that the run knows; None where an encoder of another's making takes any text."""
+        return getattr(self.reranker.space.model, "vocabulary", None)
 
     def knows(self, document: str) -> bool:
         """Whether the run knows a document by its id."""

@@ -23,7 +23,7 @@ from capse.errors import DataError
 from capse.search.ingest.sources import jsonl
 from capse.search.ingest.staging import Staging
 from capse.search.times import DAY
-from capse.service.store import Store
+from capse.service.store import Event, Store
 from capse.service.store.event import ACTIONS
 from capse.service.store.schema import events, forgotten, lists, texts, users
 from capse.service.store.user_data import digest
@@ -163,7 +163,7 @@ class _Traffic:
         return found
 
 
-def list_of(click: Row[Any], before: Sequence[tuple[Row[Any], list[str]]]) -> int | None:
+def list_of(click: Row[Any] | Event, before: Sequence[tuple[Row[Any], list[str]]]) -> int | None:
     """The number of the latest of these lists that the click may belong to."""
     for row, documents in reversed(before):
         if click.time - row.time > DAY:

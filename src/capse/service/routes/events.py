@@ -84,4 +84,7 @@ async def events(request: Request, sent: Annotated[OneOrMany, Body(openapi_examp
         require_user(request, one.user)
     charge(request, len(every), EVENTS_A_REQUEST)
     stored = [one.event(models.searching) for one in every]
-    return Outcomes(outcomes=await asyncio.to_thread(service.require_store().add, stored))
+    outcomes = await asyncio.to_thread(service.require_store().add, stored)
+    if service.recorder is not None:
+        service.recorder.clicks.add([one for one, of in zip(stored, outcomes, strict=True) if of == "accepted"])
+    return Outcomes(outcomes=outcomes)

@@ -20,6 +20,7 @@ from capse.search.serving.list_scorers import ShownDocument
 from capse.search.serving.reasons import Reasons
 from capse.search.serving.reranker import RankedDocument
 from capse.search.times import to_seconds
+from capse.service.drift import observe_list
 from capse.service.fields import Fields, Id, Query, Session, Time, UserId, one_or_many, storable
 from capse.service.guard import GuardedRoute, charge, needs, require_user
 from capse.service.limits import (
@@ -32,6 +33,7 @@ from capse.service.limits import (
     TEXT_WORK,
 )
 from capse.service.loaded_models import Models
+from capse.service.observe import Metrics
 from capse.service.problems import Problem
 from capse.service.search_model import SearchModel
 from capse.service.state import Service, service_of
@@ -209,7 +211,7 @@ def _ranked(service: Service, models: Models, lists: list[RerankList]) -> tuple[
         time = None if one.time is None else to_seconds(one.time)
         about: dict[str, Any] = {"user": known_as, "session": one.session, "time": time, "explain": one.explain}
         about |= {"fields": one.fields, "user_fields": one.user_fields}
-        ranked = partial(SearchModel.rerank, state=stored, query=one.query, documents=shown, **about)
+        ranked = partial(_rank, service.metrics, models, one.query, state=stored, documents=shown, **about)
         answer = _by_trial(service.trial, models, one, ranked)
         versions |= set(answer.model.split("+"))
         results.append([_body(document) for document in answer.documents])
@@ -221,6 +223,13 @@ def _ranked(service: Service, models: Models, lists: list[RerankList]) -> tuple[
         for label, count in model.mistyped():
             service.metrics.mistyped.labels(label).inc(count)
     return results, "+".join(model.version for model in models.searching if model.version in versions)
+
+
+def _rank(metrics: Metrics, models: Models, query: str, model: SearchModel, **about: Any) -> list[RankedDocument]:
+    """What a run makes of a list, which is counted."""
+    ranked = model.rerank(query=query, **about)
+    observe_list(metrics, "a" if model is models.search else "b", model, query, ranked)
+    return ranked
 
 
 def _by_trial(
