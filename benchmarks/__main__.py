@@ -1,6 +1,6 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
-    python -m benchmarks [NAME ...]        names: import, training, steps, evaluation, scoring, rerank, refining,
+    python -m benchmarks [NAME ...]        names: import, import-on-disk, training, steps, evaluation, scoring, rerank, refining,
                                             refining-dense, ingest, store, service, soak, kills, shop; without
                                             one, all but the last three
 
@@ -19,6 +19,7 @@ from capse.runs.records import provenance
 
 BENCHMARKS = {
     "import": "import_speed",
+    "import-on-disk": "import_on_disk",
     "training": "training_speed",
     "steps": "step_time",
     "evaluation": "evaluation_speed",
