@@ -3,9 +3,9 @@
     python -m benchmarks import-on-disk            one and ten million
     python -m benchmarks.import_on_disk 100000000  so many, and no more
 
-A tenth as many entities as triples, with labels of 20 to 60 characters; half of the ends are drawn evenly, half with a
-probability that falls like 1/rank. Memory is the process's own (RssAnon), mapped pages of files counted apart; both, and
-the disk that is in use, are looked at four times a second.
+A tenth as many entities as triples, with labels of 20 to 60 characters; half of the ends are drawn evenly, half with
+a probability that falls like 1/rank. Memory is the process's own (RssAnon), mapped pages of files counted apart;
+both, and the disk that is in use, are looked at four times a second.
 """
 
 from __future__ import annotations

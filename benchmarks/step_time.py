@@ -2,10 +2,10 @@
 
     python -m benchmarks steps
 
-Graphs of 10^4, 10^5 and 10^6 entities with ten thousand random triples each, batches of 128, everything else as in the
-recipe of the model (for DistMult and ComplEx: as it is for large graphs). The three sizes take their steps in turns, and
-what is counted is the processor's time, so that a busy machine slows all of them alike. ``by tables`` is the same with an optimiser that walks the whole table in each
-step, where that is possible in reasonable time.
+Graphs of 10^4, 10^5 and 10^6 entities with ten thousand random triples each, batches of 128, everything else as in
+the recipe of the model (for DistMult and ComplEx: as it is for large graphs). The three sizes take their steps in
+turns, and what is counted is the processor's time, so that a busy machine slows all of them alike. ``by tables`` is the
+same with an optimiser that walks the whole table in each step, where that is possible in reasonable time.
 """
 
 from __future__ import annotations

@@ -110,3 +110,5 @@ def _show_others(result: LinkPredictionResult) -> None:
         among, size = result.restricted["among"], result.restricted["mean_candidates"]
         title = f"among candidates only ({among}; {size:,.1f} on average): not to be compared with ranks among all"
         show_metrics(title, result.restricted["metrics"]["both"])
+        low, high = result.restricted["intervals"]["both"]["realistic"]["mrr"]
+        echo(f"realistic MRR among them, 95 % bootstrap interval: {low:.4f} to {high:.4f}")

@@ -78,6 +78,7 @@ def test_everybody_as_candidates_gives_the_ranks_among_all(run):
     result = run.evaluate("test", among=everybody)
     assert result.restricted["metrics"] == {side: result.metrics[side] for side in ("both", "head", "tail")}
     assert result.restricted["adjusted"] == result.adjusted
+    assert result.restricted["intervals"] == result.intervals
     assert set(result.metrics) <= {"both", "head", "tail", "relation"}
     assert run.evaluate("test").restricted == {}
     assert "restricted" not in run.evaluate("test").to_json()

@@ -169,6 +169,7 @@ def _restricted(
         "among": among.named,
         "mean_candidates": float(Ranks.concatenate([heads, tails]).candidates.mean()),
         "metrics": summarize_sides(sides),
+        "intervals": {"both": _bounds(sides["both"])},
         "adjusted": _adjusted(heads, tails),
     }
 
