@@ -1,8 +1,8 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
     python -m benchmarks [NAME ...]        names: import, import-on-disk, training, steps, several-processes,
-                                            evaluation, scoring, rerank, refining, refining-dense, ingest, store, service, soak,
-                                            kills, shop; without one, all but the last three
+                                            evaluation, scoring, rerank, refining, refining-dense, ingest, store,
+                                            service, soak, kills, shop; without one, all but the last three
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """

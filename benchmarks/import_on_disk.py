@@ -1,7 +1,7 @@
 """How `capse data import --on-disk` grows: seconds, memory and disk for one, ten and a hundred million made-up triples.
 
     python -m benchmarks import-on-disk            one and ten million
-    python -m benchmarks.import_on_disk 100000000  so many, and no more
+    python -m benchmarks.import_on_disk 100000000  a hundred million, recorded under a name of its own
 
 A tenth as many entities as triples, with labels of 20 to 60 characters; half of the ends are drawn evenly, half with
 a probability that falls like 1/rank. Memory is the process's own (RssAnon), mapped pages of files counted apart;
@@ -118,4 +118,11 @@ def _disk(folder: Path) -> float:
 
 
 if __name__ == "__main__":
-    print(run(tuple(map(int, sys.argv[1:])) or SIZES))
+    from benchmarks.__main__ import RESULTS
+    from capse.runs.atomic import write_json
+    from capse.runs.records import provenance
+
+    asked = tuple(map(int, sys.argv[1:]))
+    name = f"import-on-disk-{asked[-1] // 1_000_000}-million"
+    origin = provenance() | {"command": f"python -m benchmarks.import_on_disk {' '.join(sys.argv[1:])}"}
+    write_json(RESULTS / "benchmarks" / f"{name}.json", {"benchmark": name, **run(asked), **origin})
