@@ -147,8 +147,8 @@ def _explanations(record: dict[str, Any]) -> list[str]:
         *table(["removed", "answers whose rank got worse", "mean change of log share"], rows),
         "",
         f"More answers move without the named fact: p = {found['moved_p']:.2g}. It lowers the share more than the",
-        f"other in {found['named_lowers_the_share_more']} of {found['questions']} pairs: p = {found['lowers_p']:.2g} (exact,",
-        "one-sided, over pairs). Estimated and real changes have a rank correlation of",
+        f"other in {found['named_lowers_the_share_more']} of {found['questions']} pairs: p = {found['lowers_p']:.2g}",
+        "(exact, one-sided, over pairs). Estimated and real changes have a rank correlation of",
         f"{found['estimate_against_truth']:.2f}; an estimate takes {found['seconds']:.2f} s in the median.",
     ]
 
