@@ -154,6 +154,15 @@ def test_the_results_on_a_page_are_those_recorded(name):
     assert shown.strip() == results.PAGES[name]().strip(), "run: python tools/record_results.py"
 
 
+def test_the_tests_that_hold_off_faults_exist():
+    page = (ROOT / "results" / "faults.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:\w+/)+\w+\.py)?(?:::(\w+)[^`]*)?`", page.split("| --- |")[1])
+    content = ""
+    for file, test in named:
+        content = (ROOT / "tests" / file).read_text(encoding="utf-8") if file else content
+        assert f"def {test}(" in content if test else file, (file, test)
+
+
 def test_the_tools_own_examples_hold():
     assert doctest.testmod(examples) == (0, 1)  # failed, attempted
 

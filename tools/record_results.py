@@ -185,8 +185,7 @@ def _speed() -> list[str]:
         [
             f"ranking FB15k-237's test set, {model}",
             f"{row['capse']['seconds']:.1f} s",
-            f"{row['ratio']:.0f} times PyKEEN"
-            + (", scaled up from 1,024 triples" if "slice_seconds" in row["pykeen"] else ""),
+            _beside_pykeen(row),
         ]
         for model, row in evaluation["models"].items()
     ]
@@ -225,6 +224,19 @@ def _speed() -> list[str]:
         "settings and all figures are under [results/benchmarks](../results/benchmarks).",
         "",
     ]
+
+
+def _beside_pykeen(row: dict[str, Any]) -> str:
+    """How often our seconds go into PyKEEN's for the whole test set."""
+    theirs, ours = row["pykeen"], row["capse"]["seconds"]
+    if "slice_seconds" not in theirs:  # it was timed as a whole
+        return f"{row['ratio']:.0f} times PyKEEN"
+    few, many, whole = 512, 1024, 20466  # triples; what a call costs at any rate is in both, and once in the whole
+    of_few, of_many = min(theirs["trial_seconds"].values()), min(theirs["slice_seconds"])
+    seconds = of_few + (of_many - of_few) * (whole - few) / (many - few)
+    return (
+        f"{seconds / ours:.0f} times PyKEEN, from its {of_few:.1f} s for {few} and {of_many:.1f} s for {many:,} triples"
+    )
 
 
 def _search_and_service() -> list[list[str]]:

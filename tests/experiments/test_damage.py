@@ -20,9 +20,10 @@ from capse.runs.folder import RunFolder
 from capse.search.logs.search_log import SearchLog
 from capse.search.logs.simulation import SimulationSettings, simulate
 
-RECORDS = {"metrics.jsonl", "results.json", "checkpoints"}
 QUICK = capse.Training(epochs=1, batch_size=16, device="cpu")
 FEW, MANY = 5, 65
+KINDS = ["graph", "refined", "rules", "updated", "search", "blend"]
+MAY_BE_DELETED = {"calibration.json", "metrics.jsonl", "results.json"}
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,9 @@ def runs(planted: Graph, log: SearchLog, tmp_path_factory: pytest.TempPathFactor
     capse.fit_search(log, "transe", out=folder / "search", training=QUICK, vectors=vectors)
     recipe = METHODS["blend"].resolve("transe", ["training.epochs=1"])
     METHODS["blend"].train(log, recipe, out=folder / "blend")
+    capse.refine(folder / "graph", out=folder / "refined")
+    rules = capse.fit(planted, capse.Rules(), out=folder / "rules")
+    rules.updated([("a new town", "lies in", "region 0")]).save(folder / "updated")
     return folder
 
 
@@ -52,8 +56,8 @@ def damaged(content: bytes, times: int) -> Iterator[bytes]:
 
 def check_every_damage(run: Path, times: int) -> None:
     capse.load(run)
-    files = [path for path in sorted(run.rglob("*")) if path.is_file() and RECORDS.isdisjoint(path.parts)]
-    assert len(files) > 5
+    files = [path for path in sorted(run.rglob("*")) if path.is_file() and path.parent.name != "checkpoints"]
+    assert {"manifest.json", "recipe.yaml", "results.json"} < {file.name for file in files}
     for file in files:
         whole = file.read_bytes()
         for content in damaged(whole, times):
@@ -63,20 +67,20 @@ def check_every_damage(run: Path, times: int) -> None:
             assert str(file) in error.value.message, error.value.message
             assert "\n" not in str(error.value)
         file.unlink()
-        if file.name != "calibration.json":
+        if file.name not in MAY_BE_DELETED:
             with pytest.raises(RunError):
                 capse.load(run)
         file.write_bytes(whole)
     capse.load(run)
 
 
-@pytest.mark.parametrize("kind", ["graph", "search", "blend"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_refused_by_name(runs: Path, kind: str) -> None:
     check_every_damage(runs / kind, FEW)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["graph", "search", "blend"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_much_damage_is_refused_by_name(runs: Path, kind: str) -> None:
     check_every_damage(runs / kind, MANY)
 

@@ -21,12 +21,12 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_it_has_what_a_run_is_made_of_and_no_records(run: Path) -> None:
+def test_it_has_all_that_is_written_once(run: Path) -> None:
     files = json.loads((run / MANIFEST).read_text(encoding="utf-8"))["files"]
-    assert list(files) == ["graph/train.parquet", "recipe.yaml"]
+    assert list(files) == ["graph/train.parquet", "recipe.yaml", "results.json"]
     assert files["recipe.yaml"]["size"] == len("recipe.yaml")
     check_files(run, required=True)
-    (run / "results.json").write_text("changed", encoding="utf-8")
+    (run / "checkpoints" / "last.safetensors").write_text("changed", encoding="utf-8")
     check_files(run, required=True)
 
 
@@ -91,3 +91,18 @@ def test_a_run_of_the_first_format_has_none(tmp_path: Path) -> None:
     check_files(tmp_path, required=False)
     check_file(tmp_path, file)
     assert not (tmp_path / MANIFEST).exists()
+
+
+def test_several_files_are_entered_at_once_beside_what_is_entered_meanwhile(run: Path) -> None:
+    metrics, results, model = run / "metrics.jsonl", run / "results.json", run / "model.safetensors"
+    with entering(run, metrics, results):
+        assert not is_whole(run, results)
+        metrics.write_text("lines", encoding="utf-8")
+        with entering(run, model):
+            model.write_text("weights", encoding="utf-8")
+        results.unlink()
+    assert [is_whole(run, file) for file in (metrics, results, model)] == [True, False, True]
+    check_files(run, required=True)
+    metrics.write_text("limes", encoding="utf-8")
+    with pytest.raises(RunError, match=r"metrics\.jsonl is damaged"):
+        check_files(run, required=True)

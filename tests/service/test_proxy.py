@@ -55,16 +55,19 @@ def behind_nginx(server, graph_run, tmp_path):
     with Store.open(str(tmp_path / "capse.db")) as store:
         key = store.add_key("page", SCOPES)
     service = server(graph_run, "--require-keys", "--db", tmp_path / "capse.db")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     folder = tmp_path / "nginx"
     folder.mkdir()
-    (folder / "nginx.conf").write_text(
-        CONFIGURATION.format(folder=folder, port=port, lines=documented_lines(service.port))
-        + ("user root;\n" if os.geteuid() == 0 else "")
-    )
-    proxy = subprocess.Popen([NGINX, "-c", folder / "nginx.conf", "-e", folder / "error.log"])
+    with socket.create_server(("127.0.0.1", 0)) as held:  # nginx takes the socket over, so that nobody takes its port
+        port = held.getsockname()[1]
+        (folder / "nginx.conf").write_text(
+            CONFIGURATION.format(folder=folder, port=port, lines=documented_lines(service.port))
+            + ("user root;\n" if os.geteuid() == 0 else "")
+        )
+        proxy = subprocess.Popen(
+            [NGINX, "-c", folder / "nginx.conf", "-e", folder / "error.log"],
+            env={**os.environ, "NGINX": f"{held.fileno()};"},
+            pass_fds=[held.fileno()],
+        )
     address = f"http://127.0.0.1:{port}"
     for _ in range(200):
         try:

@@ -23,7 +23,7 @@ from capse.runs.atomic import atomic_folder, write_json, write_text
 from capse.runs.devices import choose_device
 from capse.runs.folder import RunFolder, is_begun
 from capse.runs.lock import only_trainer
-from capse.runs.manifest import write_manifest
+from capse.runs.manifest import entering, write_manifest
 from capse.runs.records import provenance
 from capse.training.checkpoints import Checkpoints, RowsHere
 from capse.training.learner import Learner
@@ -103,7 +103,7 @@ class RunEngine:
         if not self.begun:
             self._begin(begin)
         try:
-            with self._held(), self._told():
+            with self._held(), self._told(), self._recorded():
                 self._train(learner, validate, finish, started, results or {})
         except DivergenceError as error:
             if self.begun or self.folder.read_metrics():
@@ -129,6 +129,11 @@ class RunEngine:
     def _held(self) -> AbstractContextManager[None]:
         """The run, held by the process that writes it."""
         return only_trainer(self.folder) if self.group.leads else nullcontext()
+
+    def _recorded(self) -> AbstractContextManager[None]:
+        """The record is written from here on; at the end it is entered as what was written."""
+        folder = self.folder
+        return entering(folder.path, folder.metrics, folder.results) if self.group.leads else nullcontext()
 
     def _train(
         self,

@@ -51,9 +51,9 @@ def fit_rules(graph: Graph, recipe: Recipe, out: str | Path | None, *, resume: b
         run = RunFolder(temporary)
         write_text(run.recipe, recipe.to_yaml())
         save_run_graph(run, graph)
-        write_manifest(temporary)
         predictor.save_weights(run)
         write_json(run.results, {**results, **provenance()})
+        write_manifest(temporary)
     return predictor
 
 

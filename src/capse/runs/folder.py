@@ -87,13 +87,16 @@ class RunFolder:
 
     def check(self) -> None:
         """Refuse a run with a file that is missing, or that is not what was written."""
-        fitted = (self.calibration, self.classifier)  # may be deleted, and fitted again
-        absent = [path for path in fitted if not path.is_file()]
-        check_files(self.path, required=self._has_manifest(), but=absent)
+        check_files(self.path, required=self._has_manifest(), but=self._deleted())
 
     def check_inputs(self) -> None:
         """The same of what a training goes on with: it makes the model anew."""
-        check_files(self.path, required=self._has_manifest(), but=[self.model, self.calibration, self.classifier])
+        made_anew = (self.model, self.calibration, self.classifier)
+        check_files(self.path, required=self._has_manifest(), but=[*made_anew, *self._deleted()])
+
+    def _deleted(self) -> list[Path]:
+        """What is not there and need not be: it can be made again, or nothing is answered with it."""
+        return [path for path in (self.calibration, self.classifier, self.metrics, self.results) if not path.is_file()]
 
     def _has_manifest(self) -> bool:
         return "format" in self.stored_recipe()

@@ -18,20 +18,17 @@ from capse.runs.atomic import write_text
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".forgetting"  # says whom a run is being rewritten without
-# No part of what a run answers.
-_RECORDS = {
-    *(MANIFEST, UNFINISHED, "metrics.jsonl", "results.json", "checkpoints", "tensorboard", "tracking"),
-    "study.db",  # which Optuna writes to
-}
+# What changes without being entered: checkpoints have checksums of their own, the rest is written by others.
+_LEFT_OUT = {MANIFEST, UNFINISHED, "checkpoints", "tensorboard", "tracking", "study.db"}
 _REMEDY = "restore the run from a copy, or train it again"
 
 Entry = dict[str, Any]
 
 
 def write_manifest(folder: Path) -> None:
-    """Enter all that lies in a folder, records aside."""
+    """Enter all that lies in a folder."""
     names = [file.relative_to(folder) for file in folder.rglob("*") if file.is_file()]
-    _write(folder, {name.as_posix(): _entry(folder / name) for name in names if _RECORDS.isdisjoint(name.parts)})
+    _write(folder, {name.as_posix(): _entry(folder / name) for name in names if _LEFT_OUT.isdisjoint(name.parts)})
 
 
 def is_whole(folder: Path, file: Path) -> bool:
@@ -41,15 +38,15 @@ def is_whole(folder: Path, file: Path) -> bool:
 
 
 @contextmanager
-def entering(folder: Path, file: Path) -> Iterator[None]:
-    """Write a file, new or anew, and enter it. A kill in between leaves a file without an entry."""
-    entries, name = _read(folder), file.relative_to(folder).as_posix()
-    if entries is not None and name in entries:
-        del entries[name]
-        _write(folder, entries)
+def entering(folder: Path, *files: Path) -> Iterator[None]:
+    """Write files, new or anew, and enter those that are there then. A kill in between leaves them without an entry."""
+    names = {file.relative_to(folder).as_posix(): file for file in files}
+    entries = _read(folder)
+    if entries is not None and not names.keys().isdisjoint(entries):
+        _write(folder, {name: entry for name, entry in entries.items() if name not in names})
     yield
-    if entries is not None:
-        _write(folder, {**entries, name: _entry(file)})
+    if (entries := _read(folder)) is not None:  # others may have been entered meanwhile
+        _write(folder, entries | {name: _entry(file) for name, file in names.items() if file.is_file()})
 
 
 def check_file(folder: Path, file: Path) -> None:

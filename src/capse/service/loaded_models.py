@@ -93,7 +93,8 @@ def _against(name: str, search: SearchModel | None) -> SearchModel:
 def fingerprint(path: str | Path) -> str:
     """Twelve hexadecimal digits that change when the files of a run do, those aside that only training reads."""
     run = RunFolder.open(path)
-    not_served = {run.checkpoints.name, run.tensorboard.name, run.tracking.name, run.metrics.name, run.results.name}
+    records = (run.checkpoints, run.tensorboard, run.tracking, run.metrics, run.results)
+    not_served = {run.manifest.name, *(path.name for path in records)}  # a manifest changes with the records
     digest = hashlib.sha256()
     for file in sorted(run.path.rglob("*")):
         relative = file.relative_to(run.path)
