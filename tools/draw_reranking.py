@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> None:
 def record_example(log: SearchLog) -> None:
     """The first test list of a user with ten earlier clicks in which the chosen document stands lower than fifth."""
     with tempfile.TemporaryDirectory() as folder:
-        fit_search(log, method="capse", out=Path(folder, "run"))
+        fit_search(log, "capse", out=Path(folder, "run"))
         reranker = Reranker.load(Path(folder, "run"))
     states = {user: reranker.new_user() for user in log.users}
     test = set(log.judged("test").tolist())

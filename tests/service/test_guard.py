@@ -221,3 +221,14 @@ def test_other_machines_are_served_with_keys_alone(graph_run, database):
     assert settings.needs_keys
     with pytest.raises(SettingsError, match="holds no API key: make one with 'capse key add'"):
         create_app(settings)
+
+
+@pytest.mark.parametrize(("size", "more"), [(1, 0), (10, 0), (11, 1), (30, 2)])
+def test_a_large_request_counts_once_more_for_each_further_part(size: int, more: int) -> None:
+    charged: list[tuple[str, float]] = []
+    service: Any = SimpleNamespace(guard=SimpleNamespace(charge=lambda key, requests: charged.append((key, requests))))
+    request: Any = SimpleNamespace(
+        app=SimpleNamespace(state=SimpleNamespace(service=service)), state=SimpleNamespace(key="a key")
+    )
+    guard.charge(request, size, of=10)
+    assert charged == [("a key", more)]
