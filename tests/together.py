@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from torch.distributed import TCPStore
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 ROOT = Path(__file__).parents[1]
 # Where processes meet: torchrun holds the port in the same way, so that nobody else can take it before they come.
