@@ -32,7 +32,7 @@ RANKERS = {
 
 
 def render() -> list[str]:
-    return [*_served(), *_gitsearch(), *_one_network(), *_service()]
+    return [*_served(), *_gitsearch(), *_one_network(), *_speed(), *_service()]
 
 
 def _served() -> list[str]:
@@ -122,6 +122,44 @@ def _one_network() -> list[str]:
     ]
 
 
+def _speed() -> list[str]:
+    """How fast the default is served."""
+    record = _benchmark("service") or {}
+    if (best := record.get("best")) is None:
+        return []
+    ten, many, aims = best["rerank"], best["rerank_many"], best["targets"]
+    rows = [
+        [
+            f"{ten['documents']} documents at {ten['rate']} requests/s",
+            f"{ten['milliseconds']['50']:.1f} ms median, {ten['milliseconds']['99']:.1f} ms p99",
+            f"{aims['rerank']['99']:.0f} ms p99",
+        ],
+        [
+            f"{many['documents']} documents, {many['clients']} clients",
+            f"{many['milliseconds']['50']:.1f} ms median, {many['milliseconds']['99']:.1f} ms p99",
+            f"{aims['rerank_many']['50']:.0f} ms median",
+        ],
+        *(
+            [
+                f"single clicks, each on disk when it is answered, {clicks['clients']} clients, {name}",
+                f"{clicks['requests_per_second']:,.0f} clicks/s",
+                f"{aims['clicks_per_second']:,} clicks/s",
+            ]
+            for name, clicks in best["clicks"].items()
+        ),
+    ]
+    return [
+        "### How fast it is served",
+        "",
+        f"`{best['method']}` of gitsearch, `capse serve` with {best['workers']} workers, clients on the same cores:",
+        "",
+        *_table(["what", "measured", "the aim"], rows),
+        "",
+        f"`{record['command']}`, commit `{record['commit']}`, {record['machine']['processor']}.",
+        "",
+    ]
+
+
 def _service() -> list[str]:
     """What long runs of the service were recorded."""
     rows = []
@@ -130,7 +168,8 @@ def _service() -> list[str]:
         statuses = ", ".join(f"{count:,} × {status}" for status, count in soak["statuses"].items())
         rows.append(
             [
-                f"{soak['seconds'] / 60:.0f} minutes of mixed load, {soak['clients']} clients",
+                f"{soak['seconds'] / 60:.0f} minutes of mixed load, {soak['clients']} clients, "
+                f"load average {soak['load_average']:.0f}",
                 f"{soak['requests']:,} requests ({statuses}), {len(soak['wrong_answers'])} wrong answers",
                 f"memory by quarter {memory} MB: last over second {soak['last_quarter_over_second']:.3f}",
             ]
