@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import torch
 from torch import nn
 
 from capse.errors import RunError
+from capse.processes.group import Group
 from capse.runs.tensors import save_tensors
-from capse.training.checkpoints import Checkpoints, Position, pack, unpack
+from capse.training.checkpoints import Checkpoints, Position, RowsHere, pack, unpack
 
 
 def parts(seed: int, steps: int = 2) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -91,3 +94,75 @@ def test_what_cannot_be_resumed_is_said(tmp_path: Path) -> None:
     for error in (RuntimeError("size mismatch"), KeyError("w")):
         with pytest.raises(RunError, match="does not fit this model: delete the checkpoints"), other.must_fit():
             raise error
+
+
+TABLE = torch.arange(10.0).reshape(5, 2)
+ENTITIES = frozenset({"model.entities"})
+
+
+class Played(Group):
+    """A process of several, played by a thread."""
+
+    def __init__(self, rank: int, others: Barrier) -> None:
+        super().__init__(rank, others.parties)
+        self.others, self.saves, self.waits = others, 0, 0
+
+    def most(self, *numbers: int) -> list[int]:
+        self.others.wait(60)
+        self.saves += 1
+        return [self.saves]
+
+    def wait(self) -> None:
+        self.waits += 1
+        self.others.wait(60)
+
+
+def rows_of(tensors: dict[str, torch.Tensor], own: range) -> dict[str, torch.Tensor]:
+    return {name: x[own.start : own.stop] if name in ENTITIES else x for name, x in tensors.items()}
+
+
+def shared(folder: Path, own: range, group: Group | None = None) -> Checkpoints:
+    checkpoints = Checkpoints(folder, "x", group)
+    checkpoints.rows = RowsHere(ENTITIES, own)
+    return checkpoints
+
+
+def test_each_process_writes_its_rows_and_any_number_goes_on_from_them(tmp_path: Path) -> None:
+    meeting, shares = Barrier(2), (range(2), range(2, 5))
+    groups = [Played(rank, meeting) for rank in range(2)]
+    both = [shared(tmp_path, own, group) for own, group in zip(shares, groups, strict=True)]
+    for epoch in (1, 2):
+        state = {"model.entities": TABLE + epoch, "model.w": torch.full((1,), float(epoch))}
+        with ThreadPoolExecutor(2) as pool:
+            parts = [rows_of(state, own) for own in shares]
+            list(pool.map(Checkpoints.save, both, parts, [Position(epoch=epoch)] * 2))
+    of_the_second = {"last.safetensors", "last-2-0.safetensors", "last-2-1.safetensors"}
+    assert {file.name for file in tmp_path.iterdir()} == of_the_second
+    assert [group.waits for group in groups] == [2, 2], "the first looks before all have written"
+    readers = list(zip(both, shares, strict=True))
+    readers += [(shared(tmp_path, range(1, 4)), range(1, 4)), (Checkpoints(tmp_path, "x"), range(5))]
+    for one, own in readers:
+        tensors, position = one.load()
+        assert position == Position(epoch=2)
+        assert tensors.keys() == state.keys()
+        assert all(torch.equal(tensors[name], part) for name, part in rows_of(state, own).items())
+
+
+def test_a_share_of_what_one_process_wrote(tmp_path: Path) -> None:
+    state = {"model.entities": TABLE, "model.w": torch.ones(3)}
+    Checkpoints(tmp_path, "x").save(state, Position())
+    tensors, _ = shared(tmp_path, range(1, 3)).load()
+    assert torch.equal(tensors["model.entities"], TABLE[1:3])
+    assert torch.equal(tensors["model.w"], torch.ones(3))
+
+
+def test_rows_that_the_first_process_does_not_see_are_named(tmp_path: Path) -> None:
+    class Alone(Played):
+        def wait(self) -> None:
+            pass
+
+    alone = Alone(0, Barrier(1))
+    alone.size = 2
+    with pytest.raises(RunError, match=r"process 0 does not see last-1-1\.safetensors"):
+        shared(tmp_path, range(2), alone).save({"model.entities": TABLE[:2]}, Position())
+    assert not (tmp_path / "last.safetensors").exists()
