@@ -49,6 +49,17 @@ def test_motifs_of_two_relations_alone_can_be_counted(case):
         assert found == expected
 
 
+def test_there_is_room_for_however_much_an_edge_changes():
+    """Motifs of several kinds, each with more changes than there is room for at first: 1,280 triangles alone."""
+    relations, others = 8, range(2, 22)
+    ends = [pair for other in others for end in (0, 1) for pair in ((end, other), (other, end))]
+    edges = [(s, r, t) for s, t in ends for r in range(relations)]
+    case = Case(22, relations, [*edges, (0, 0, 1)], (0, 0, 1))
+    keys = case.counted().keys
+    found = change_by_key(motifs_of(case, keys, np.zeros(len(keys)), legs=True), keys, case.edge)
+    assert found == pytest.approx(reference.changed_by(case.edge, edges, relations, legs=True), abs=1e-9)
+
+
 @pytest.mark.parametrize("legs", [False, True])
 @settings(max_examples=40)
 @given(case=cases())

@@ -142,7 +142,7 @@ def _of_stars(side, node, r, exactly, at_least, of_three, index, weights, found)
 def all_changes(graph, index, totals, s, r, t, skip, of_three, legs, stars, found):  # type: ignore[no-untyped-def]
     """`changes` with as much room as it takes; returns that room, and how many motifs and pairs changed."""
     n, pairs, room = changes(graph, index, totals, s, r, t, skip, of_three, legs, False, stars, found)
-    if room > len(found.places):
+    while room > len(found.places):  # again where what did not fit hid how much more there is
         found = room_for(index.relations, 2 * room)
         n, pairs, room = changes(graph, index, totals, s, r, t, skip, of_three, legs, False, stars, found)
     return found, n, pairs
@@ -166,7 +166,7 @@ def exchange(graph, index, totals, edge, sign, of_three, weights, found):  # typ
     """Take an edge of the graph out of the totals (sign −1), or put it back (1); returns the room that took."""
     s, r, t = edge[0], edge[1], edge[2]
     n, pairs, room = changes(graph, index, totals, s, r, t, edge, of_three, True, True, 0, found)
-    if room > len(found.places):
+    while room > len(found.places):  # again where what did not fit hid how much more there is
         found = room_for(index.relations, 2 * room)
         n, pairs, room = changes(graph, index, totals, s, r, t, edge, of_three, True, True, 0, found)
     for i in range(n):
