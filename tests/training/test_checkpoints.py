@@ -146,6 +146,8 @@ def test_each_process_writes_its_rows_and_any_number_goes_on_from_them(tmp_path:
         assert position == Position(epoch=2)
         assert tensors.keys() == state.keys()
         assert all(torch.equal(tensors[name], part) for name, part in rows_of(state, own).items())
+    Checkpoints(tmp_path, "x").save(state, Position(epoch=3))
+    assert [file.name for file in tmp_path.iterdir()] == ["last.safetensors"], "one process goes on, and has all rows"
 
 
 def test_a_share_of_what_one_process_wrote(tmp_path: Path) -> None:
