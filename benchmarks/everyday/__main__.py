@@ -11,7 +11,7 @@ from benchmarks import __main__ as speed
 from capse.runs.atomic import write_json
 from capse.runs.records import provenance
 
-NAMES = ("rules", "classification", "fold_in", "explanations", "exchange", "costs")
+NAMES = ("rules", "classification", "fold_in", "fold_in_small", "explanations", "exchange", "costs")
 
 
 def main(arguments: list[str]) -> None:
@@ -22,7 +22,8 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"name some of {', '.join(NAMES)}, and seeds where not all are to be measured")
     for name in names:
         module: Any = import_module(f"benchmarks.everyday.{name}")
-        module.SEEDS = seeds or getattr(module, "SEEDS", ())
+        if seeds:
+            module.SEEDS = seeds
         measured = module.run()
         command = " ".join(["python -m benchmarks.everyday", name, *map(str, seeds)])
         write_json(speed.RESULTS / "everyday" / f"{name}.json", {**measured, **provenance(), "command": command})
