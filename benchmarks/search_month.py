@@ -3,7 +3,8 @@
     python -m benchmarks month
 
 People of a simulated world ask; `capse serve` ranks what their engine found, keeps the lists, and they look at what it
-shows from the top down, click and stay as `capse search simulate` has it. Every night a process of its own makes a log
+shows from the top down, click and stay as `capse search simulate` has it. The first run has learned from two days
+whose clicks were shuffled, which is little. Every night a process of its own makes a log
 of what is stored, trains on it and hands the run over if it is better (`retrain`), and the service reloads. On some
 nights the training is planted to be bad: it learns that what was clicked is worst. In the middle of the month a former
 version is put back in service while clients go on asking. The last days judge: a run trained at once on all that was
@@ -36,6 +37,7 @@ from capse.experiments.search.cross_fitting import part
 from capse.experiments.search.methods import METHODS, SearchMethod, load_search_run
 from capse.experiments.search.retraining import retrain
 from capse.runs.versions import Versions
+from capse.search.evaluation.judged_lists import shuffle_within_lists
 from capse.search.evaluation.list_metrics import graded_ndcg
 from capse.search.ingest import IngestSettings, ingest
 from capse.search.logs.history import cutoffs
@@ -49,7 +51,7 @@ from capse.service.store import Store
 from capse.service.stored_log import StoredLog
 
 FIRST, NIGHTS, JUDGING = 2, 28, 3  # days before the service, nights after a day of traffic, and the days after them
-LISTS = int(os.environ.get("LISTS", "100"))  # a day
+LISTS = int(os.environ.get("LISTS", "50"))  # a day
 BAD = (5, 12, 19, 26)  # nights on which the training is planted to be bad
 ROLLBACK = 15  # the night on which a former version is put back
 CLIENTS, LOAD_SECONDS = 4, 8.0
@@ -87,8 +89,9 @@ def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         world.write_jsonl(folder / "raw")
-        begin = FIRST * LISTS  # what the first run has learned from, in the engine's order
-        train(_first(world.log, begin), folder / "run")
+        begin = FIRST * LISTS
+        first = _first(world.log, begin)
+        train(shuffle_within_lists(first, ("clicked", "clicked_at", "satisfied"), 0), folder / "run")
         database = str(folder / "capse.db")
         nights: list[dict[str, Any]] = []
         with served(folder / "run", folder, database=database, options=("--keep-lists", "365")) as service:

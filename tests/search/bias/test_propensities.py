@@ -64,8 +64,20 @@ def plain_position(log: SearchLog) -> dict[int, float]:
             attracted[pair].append(1.0 if clicked else g * (1 - t) / (1 - t * g))
         theta.update({place: float(np.mean(values)) for place, values in looked.items()})
         gamma.update({pair: float(np.mean(values)) for pair, values in attracted.items()})
-    most = max(theta.values())
-    return {place: value / most for place, value in theta.items()}
+    falling = never_rising(theta, {place: len(values) for place, values in looked.items()})
+    most = max(falling.values())
+    return {place: value / most for place, value in falling.items()}
+
+
+def never_rising(values: dict[int, float], weights: dict[int, int]) -> dict[int, float]:
+    """Isotonic regression by its formula: the least, over beginnings, of the greatest mean over ends."""
+    places = sorted(values)
+
+    def mean(first: int, last: int) -> float:
+        part = [place for place in places if first <= place <= last]
+        return sum(values[place] * weights[place] for place in part) / sum(weights[place] for place in part)
+
+    return {place: min(max(mean(i, j) for j in places if j >= place) for i in places if i <= place) for place in places}
 
 
 def plain_cascade(log: SearchLog) -> tuple[float, dict[tuple[int, int], float]]:

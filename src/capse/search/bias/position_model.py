@@ -7,6 +7,9 @@ expectation maximisation, each γ freely for its pair (Wang et al., WSDM 2018, h
 
     P(looked | no click) = θ (1 − γ) / (1 − θ γ)        θ_k = mean of P(looked) over what was shown at place k
     P(attracted | no click) = γ (1 − θ) / (1 − θ γ)     γ_qd = mean of P(attracted) over the pair's showings
+
+Nobody looks further down more often, so the θ are pooled where they would rise (isotonic regression, weighted by
+showings): what rises is noise, and would count double once all are told relative to the highest.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.isotonic import isotonic_regression
 
 from capse.arrays import Float64s, Int64s
 from capse.errors import DataError
@@ -47,6 +51,7 @@ class PositionModel:
                 "take more of it, or give the propensities of an experiment: bias.given",
             )
         theta = _maximise(counts, len(shown))
+        theta[known] = isotonic_regression(theta[known], sample_weight=shown[known], increasing=False)
         nearest = known[np.maximum(np.searchsorted(known, np.arange(len(shown)), side="right") - 1, 0)]
         return cls(np.minimum(theta[nearest] / theta[known].max(), 1.0))
 
