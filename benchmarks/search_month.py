@@ -4,12 +4,11 @@
 
 People of a simulated world ask; `capse serve` ranks what their engine found, keeps the lists, and they look at what it
 shows from the top down, click and stay as `capse search simulate` has it. The first run has learned from two days
-whose clicks were shuffled, which is little. Every night a process of its own makes a log
-of what is stored, trains on it and hands the run over if it is better (`retrain`), and the service reloads. On some
-nights the training is planted to be bad: it learns that what was clicked is worst. In the middle of the month a former
-version is put back in service while clients go on asking. The last days judge: a run trained at once on all that was
-stored before them, and the one that the nights have left in service, rank the same lists, and NDCG@10 is by what was
-planted, with intervals over users.
+whose clicks were shuffled, which is little. Every night a process of its own makes a log of what is stored, trains on
+it and hands the run over if it is better (`retrain`), and the service reloads. On some nights the training is planted
+to be bad: it learns that what was clicked is worst. In the middle of the month a former version is put back in service
+while clients go on asking. The last days judge: a run trained at once on all that was stored before them, and the one
+that the nights have left in service, rank the same lists, and NDCG@10 is by what was planted, with intervals over users.
 """
 
 from __future__ import annotations
