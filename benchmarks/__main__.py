@@ -1,7 +1,7 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
     python -m benchmarks [NAME ...]        names: import, import-on-disk, training, steps, several-processes,
-                                            evaluation, scoring, rerank, refining, refining-dense, ingest, store,
+                                            evaluation, scoring, rerank, refining, refining-dense, ingest, metarank, store,
                                             service, soak, kills, shop; without one, all but the last three
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
@@ -29,6 +29,7 @@ BENCHMARKS = {
     "refining": "refining_speed",
     "refining-dense": "refining_dense",
     "ingest": "search_ingest_speed",
+    "metarank": "metarank_import",
     "store": "store_speed",
     "service": "service_load",
     "soak": "service_soak",
