@@ -1,8 +1,9 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
     python -m benchmarks [NAME ...]        names: import, import-on-disk, training, steps, several-processes,
-                                            evaluation, scoring, rerank, refining, refining-dense, ingest, metarank, store,
-                                            service, soak, kills, shop; without one, all but the last three
+                                            evaluation, scoring, rerank, refining, refining-dense, ingest, metarank,
+                                            store, service, soak, kills, shop, bias, month; without one, all but the
+                                            last five
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -38,7 +39,7 @@ BENCHMARKS = {
     "bias": "position_bias",
     "month": "search_month",
 }
-BY_NAME_ONLY = {"soak", "kills", "shop"}  # they take long
+BY_NAME_ONLY = {"soak", "kills", "shop", "bias", "month"}  # they take long
 RESULTS = Path(__file__).parents[1] / "results"
 
 

@@ -8,7 +8,7 @@ whose clicks were shuffled, which is little. Every night a process of its own ma
 it and hands the run over if it is better (`retrain`), and the service reloads. On some nights the training is planted
 to be bad: it learns that what was clicked is worst. In the middle of the month a former version is put back in service
 while clients go on asking. The last days judge: a run trained at once on all that was stored before them, and the one
-that the nights have left in service, rank the same lists, and NDCG@10 is by what was planted, with intervals over users.
+that the nights have left in service, rank the same lists. NDCG@10 is by what was planted, intervals are over users.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FIRST, NIGHTS, JUDGING = 2, 28, 3  # days before the service, nights after a day
 LISTS = int(os.environ.get("LISTS", "50"))  # a day
 BAD = (5, 12, 19, 26)  # nights on which the training is planted to be bad
 ROLLBACK = 15  # the night on which a former version is put back
-CLIENTS, LOAD_SECONDS = 4, 8.0
+CLIENTS, LOAD_SECONDS = 4, 60.0  # that another version may take to answer
 DAYS = FIRST + NIGHTS + JUDGING
 WORLD = SimulationSettings(users=60, impressions=LISTS * DAYS, days=DAYS, noise=1.0)
 TREES = LambdaMARTSettings(trees=80, leaves=15, learning_rate=0.1, patience=20, refit=False)
@@ -206,17 +206,16 @@ def _stored(folder: Path, store: Store, test_share: float) -> SearchLog:
 def _roll_back(run: Path, service: Service, people: _People) -> dict[str, Any]:
     """A former version in service and the newest again, while clients ask: what they were answered, and by which."""
     statuses: Counter[int] = Counter()
-    versions: Counter[str] = Counter()
-    until = time.monotonic() + LOAD_SECONDS
+    versions: list[str] = []
+    stopped = threading.Event()
     questions = [people.question(number) for number in range(200)]
 
-    def client(start: int) -> None:
-        number = start
-        while time.monotonic() < until:
+    def client(number: int) -> None:
+        while not stopped.is_set():
             number += 1
             status, answer = people.post("/v1/rerank", questions[number % 200])
             statuses[status] += 1
-            versions[answer["model"] if answer else ""] += 1
+            versions.append(answer["model"] if answer else "")
 
     newest = Versions(run).current
     assert len(Versions(run).names()) > 1, "no night has handed a run over yet"
@@ -224,17 +223,23 @@ def _roll_back(run: Path, service: Service, people: _People) -> dict[str, Any]:
     for one in clients:
         one.start()
     command = [sys.executable, "-m", "capse", "search", "rollback", str(run), "--tell", str(service.process)]
-    said = [
-        subprocess.run([*command, *to], capture_output=True, text=True, check=True).stdout.strip().rpartition(" ")[2]
-        for to in ((), ("--to", str(newest)))
-    ]
+    said = []
+    for to in ((), ("--to", str(newest))):
+        while not versions:
+            time.sleep(0.05)
+        served, until = versions[-1], time.monotonic() + LOAD_SECONDS
+        done = subprocess.run([*command, *to], capture_output=True, text=True, check=True)
+        said.append(done.stdout.strip().rpartition(" ")[2])
+        while versions[-1] == served and time.monotonic() < until:
+            time.sleep(0.05)
+    stopped.set()
     for one in clients:
         one.join()
     return {
         "put_in_service": said,
         "requests": statuses.total(),
         "statuses": {str(status): count for status, count in statuses.items()},
-        "versions_that_answered": len(versions),
+        "versions_that_answered": len(set(versions)),
     }
 
 
