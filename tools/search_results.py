@@ -49,7 +49,7 @@ def _served() -> list[str]:
                 f"{first['impressions']:,} of {first['users']:,} users",
                 f"{first['beside']['engine']['mrr']:.3f}",
                 _spread([one["sp"]["mrr"] for one in found]),
-                f"{_spread([one['best']['mrr'] for one in found])} ({len(found)} seeds)",
+                f"{_spread([one['best']['mrr'] for one in found])} ({_count(found)})",
                 f"{low:.3f} to {high:.3f}",
                 f"{gained.difference:+.4f} ({gained.over_users.low:+.4f} to {gained.over_users.high:+.4f})",
             ]
@@ -105,7 +105,7 @@ def _one_network() -> list[str]:
             compared = compare_lists(ranks[name].mean(0), ranks["lambdamart"].mean(0), owners)
             low, high, p = compared.over_users.low, compared.over_users.high, compared.over_users.p_value
             gained = f"{compared.difference:+.4f} ({low:+.4f} to {high:+.4f}, p = {p:.2g})"
-            mrr = f"{_spread(ranks[name].mean(1).tolist())} ({len(found)} seeds)"
+            mrr = f"{_spread(ranks[name].mean(1).tolist())} ({_count(found)})"
             rows.append([folder.name, words, mrr, "–" if name == "lambdamart" else gained])
     if not rows:
         return []
@@ -203,6 +203,10 @@ def _benchmark(name: str) -> Any:
 
 def _seeds(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("seed-*.json"))]
+
+
+def _count(seeds: list[dict[str, Any]]) -> str:
+    return f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
 
 
 def _spread(values: list[float]) -> str:

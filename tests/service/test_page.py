@@ -374,6 +374,22 @@ class TestSearch:
         tops = [row.bounding_box()["y"] for row in self.column(page, "tess-phone").locator("li").all()]
         assert tops == sorted(tops)
 
+    def test_long_names_are_clamped_and_each_keeps_its_direction(self, open_page):
+        page = open_page("#/search")
+        titles = {"long": "word " * 200, "hebrew": "פיתון (3)", "plain": "Python"}
+        page.get_by_label("First person").fill("vera")
+        page.get_by_label("What the engine found").fill("\n".join(" | ".join(pair) for pair in titles.items()))
+        page.get_by_role("button", name="Compare").click()
+        column = self.column(page, "vera")
+        column.locator("[data-id]").nth(2).wait_for()
+        heights = {id: column.locator(f'[data-id="{id}"]').bounding_box()["height"] for id in titles}
+        assert heights["plain"] < heights["long"] <= 4 * heights["plain"]
+        assert heights["hebrew"] == heights["plain"]
+        isolated = column.locator("[data-id] bdi").evaluate_all(
+            "all => all.map((one) => [one.textContent.trim(), getComputedStyle(one).unicodeBidi])"
+        )
+        assert dict(isolated) == {title.strip(): "isolate" for title in titles.values()}
+
     def test_results_glide_unless_somebody_wants_no_motion(self, open_page, tool):
         for motion, moving in (("no-preference", True), ("reduce", False)):
             page = open_page("#/search", reduced_motion=motion)
