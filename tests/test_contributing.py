@@ -15,13 +15,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-pytestmark = pytest.mark.slow
+from safetensors.numpy import load_file
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## How to add an? (.+?)\n(.*?)(?=^## )", PAGE, re.M | re.S))
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.M | re.S)
+
+
+def changed(path: Path, diff: str) -> str:
+    """A file's text with the lines of a diff in the place of those it takes away, which must stand there once."""
+    lines = diff.splitlines(keepends=True)
+    before = "".join(line[1:] for line in lines if not line.startswith("+"))
+    after = "".join(line[1:] for line in lines if not line.startswith("-"))
+    whole = path.read_text(encoding="utf-8")
+    assert whole.count(before) == 1, f"{path} does not have these lines once:\n{before}"
+    return whole.replace(before, after)
 
 
 def apply(section: str, tree: Path) -> list[str]:
@@ -32,12 +41,7 @@ def apply(section: str, tree: Path) -> list[str]:
         if language == "sh":
             commands += text.splitlines()
         elif language == "diff":
-            lines = text.splitlines(keepends=True)
-            before = "".join(line[1:] for line in lines if not line.startswith("+"))
-            after = "".join(line[1:] for line in lines if not line.startswith("-"))
-            whole = path.read_text(encoding="utf-8")
-            assert whole.count(before) == 1, f"{name} does not have these lines once:\n{before}"
-            path.write_text(whole.replace(before, after), encoding="utf-8")
+            path.write_text(changed(path, text), encoding="utf-8")
         elif path.exists():
             path.write_text(path.read_text(encoding="utf-8") + "\n\n" + text, encoding="utf-8")
         else:
@@ -60,6 +64,15 @@ def test_the_page_has_the_four_examples() -> None:
     assert list(SECTIONS) == ["model", "loss", "log source", "endpoint"]
 
 
+def test_the_files_that_the_page_changes_are_as_it_says() -> None:
+    """So that whoever moves a registry's lines is told at once, and not by the slow tests."""
+    diffs = [(name, text) for language, name, text in _BLOCK.findall(PAGE) if language == "diff"]
+    assert len(diffs) == 4
+    for name, text in diffs:
+        changed(ROOT / name, text)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["model", "loss", "log source", "endpoint"])
 def test_an_example_passes_the_tests_that_the_page_names(name: str, tree: Path) -> None:
     commands = apply(SECTIONS[name], tree)
@@ -91,6 +104,11 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         elif language == "python" and name.startswith("src/"):
             (package / Path(name).name).write_text(text, encoding="utf-8")
     assert {path.stem for path in package.iterdir()} == {"__init__", "rotate", "focal", "wide_csv", "degree"}
+    return installed(source, site)
+
+
+def installed(source: Path, site: Path) -> dict[str, str]:
+    """The environment of a process for which a package is installed into a folder of its own."""
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--target", str(site)]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True)
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
@@ -118,6 +136,7 @@ def run(outside: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Pa
     return path
 
 
+@pytest.mark.slow
 def test_a_model_and_a_loss_from_outside_train_and_evaluate(outside: dict[str, str], run: Path) -> None:
     evaluated = capse(outside, "evaluate", run, "--json")
     assert evaluated.returncode == 0, evaluated.stderr
@@ -127,6 +146,7 @@ def test_a_model_and_a_loss_from_outside_train_and_evaluate(outside: dict[str, s
     assert "focus: 1.5" in (run / "recipe.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_errors_list_what_is_registered_outside(outside: dict[str, str], tmp_path: Path) -> None:
     options = ["--data", "countries", "--out", tmp_path / "run"]
     unknown = capse(outside, "train", "--model", "x", *options)
@@ -136,6 +156,7 @@ def test_errors_list_what_is_registered_outside(outside: dict[str, str], tmp_pat
     assert "rotate" not in capse(dict(os.environ), "train", "--model", "x", *options).stderr
 
 
+@pytest.mark.slow
 def test_a_log_source_from_outside_is_ingested(outside: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("when,who,asked,shown,opened\n2026-03-01T12:00:00Z,ada,graph paths,d7 d2 d9,d2\n")
     ingested = capse(outside, "search", "ingest", tmp_path / "log.csv", "--out", tmp_path / "log")
@@ -155,8 +176,108 @@ def address(outside: dict[str, str], run: Path, tmp_path: Path) -> Iterator[str]
         server.terminate()
 
 
+@pytest.mark.slow
 def test_an_endpoint_from_outside_answers_and_is_described(address: str) -> None:
     with urllib.request.urlopen(f"{address}/v1/degree/Kenya") as answer:
         assert json.load(answer)["facts"] > 3
     with urllib.request.urlopen(f"{address}/openapi.json") as answer:
         assert "/v1/degree/{entity}" in json.load(answer)["paths"]
+
+
+OTHER_ADDITIONS = {
+    "pyproject.toml": """
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "capse-others"
+version = "1.0"
+dependencies = ["capse"]
+
+[tool.setuptools]
+py-modules = ["capse_others", "capse_greeting"]
+
+[project.entry-points]
+"capse.regularizers" = { l1 = "capse_others:l1" }
+"capse.graph_formats" = { ".pipes" = "capse_others:PIPES" }
+"capse.search_methods" = { reversed = "capse_others:REVERSED" }
+"capse.commands" = { greet = "capse_greeting:app" }
+""",
+    "capse_others.py": """
+from capse.experiments.search.methods import SearchMethod
+from capse.graph.readers.files import lines
+from capse.graph.readers.formats import GraphFormat
+
+
+def l1(model, batch):
+    return model.entity(batch[:, 0]).abs().sum() / len(batch)
+
+
+class Pipes(GraphFormat):
+    def rows(self, path):
+        for number, line in lines(path):
+            yield number, [field or None for field in line.strip().split("|")]
+
+
+class Reversed(SearchMethod):
+    "The engine's order, upside down."
+
+    def fit(self, log, recipe=None, *, seed=None, listener=None):
+        return self
+
+    def score(self, log, impressions, cutoffs):
+        return log.position[log.rows(impressions)].astype(float)
+
+
+PIPES, REVERSED = Pipes(), Reversed("reversed")
+""",
+    "capse_greeting.py": """
+from capse.cli.options import command_app
+from capse.cli.output import echo
+
+app = command_app("Say hello.")
+
+
+@app.command()
+def greet(name: str) -> None:
+    echo(f"hello {name}")
+""",
+}
+
+
+@pytest.mark.slow
+def test_a_penalty_a_graph_format_a_search_method_and_a_command_from_outside(tmp_path: Path) -> None:
+    source = tmp_path / "capse-others"
+    source.mkdir()
+    for name, text in OTHER_ADDITIONS.items():
+        (source / name).write_text(text, encoding="utf-8")
+    environment = installed(source, tmp_path / "site")
+
+    def said(*arguments: object) -> str:
+        done = capse(environment, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert said("greet", "Ada") == "hello Ada\n"
+    assert "Say hello." in said("--help")
+
+    facts, graph = tmp_path / "facts.pipes", tmp_path / "graph"
+    facts.write_text("".join(f"a{i}|before|a{j}\n" for i in range(12) for j in range(i + 1, 12)))
+    said("data", "import", facts, "--out", graph)
+    settings = ["--set", "training.epochs=3", "--set", "model.dim=4"]
+    sizes = []
+    for strength in (0, 100):
+        run = tmp_path / str(strength)
+        chosen = [*settings, "--set", f"regularizer.l1={strength}"]
+        said("train", "--data", graph, "--model", "distmult", "--out", run, *chosen)
+        sizes.append(abs(load_file(run / "model.safetensors")["entities"]).sum())
+        assert f"l1: {strength}.0" in (run / "recipe.yaml").read_text(encoding="utf-8")
+    assert sizes[1] < sizes[0]
+
+    few = ["users=6", "topics=4", "documents=40", "impressions=120", "days=20"]
+    words = [word for one in few for word in ("--set", f"simulation.{one}")]
+    said("search", "simulate", "--out", tmp_path / "raw", *words)
+    evaluate = ["search", "evaluate", "--log", tmp_path / "raw", "--json", "--method"]
+    upside_down, engine = (json.loads(said(*evaluate, name)) for name in ("reversed", "se"))
+    assert upside_down["mrr"] < engine["mrr"]

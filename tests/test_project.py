@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from pathlib import Path
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -42,6 +44,14 @@ def test_constraints_name_one_version_of_every_dependency():
         if wanted.name != "capse":
             version_of = str(pinned[canonicalize_name(wanted.name)]).removeprefix("==")
             assert wanted.specifier.contains(version_of), text
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the versions are those of Python 3.11")
+def test_constraints_name_nothing_that_is_not_installed():
+    """What is no longer needed leaves the file when `make constraints` writes it anew."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()[1:]
+    installed = {canonicalize_name(one.metadata["Name"]) for one in distributions()}
+    assert {Requirement(line).name for line in lines} <= installed
 
 
 def test_the_licence_is_apaches_word_for_word():

@@ -98,29 +98,35 @@ def _changes(tree: ast.AST, code: Callable[[ast.AST], str]) -> Iterator[tuple[as
     """The nodes that can be wrong, and what stands there instead."""
     for node in _code_of(tree):
         match node:
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
-                yield node, f"{code(left)} {_COMPARISONS[type(op)]} {code(right)}"
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                yield node, f"({code(left)}) {_OPERATORS[type(op)]} ({code(right)})"
-            case ast.BoolOp(op=op, values=values):
-                word = " or " if isinstance(op, ast.And) else " and "
-                yield node, word.join(f"({code(value)})" for value in values)
-            case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
-                yield node, f"({code(operand)})"
-            case ast.Constant(value=bool(value)):
-                yield node, str(not value)
-            case ast.Constant(value=int(value) | float(value)):
-                yield node, repr(value + 1)
-            case ast.IfExp(test=test, body=body, orelse=orelse):
-                yield node, f"({code(orelse)} if {code(test)} else {code(body)})"
             case ast.If(test=test) | ast.While(test=test):
                 yield test, f"(not ({code(test)}))"
             case ast.Return(value=value) if value is not None and not isinstance(value, ast.Constant):
                 yield node, "return None"
             case ast.Expr(value=ast.Call()) | ast.AugAssign():
                 yield node, "pass"
-            case _:
-                pass
+            case ast.expr() if (text := _changed(node, code)) is not None:
+                yield node, text
+
+
+def _changed(node: ast.expr, code: Callable[[ast.AST], str]) -> str | None:
+    """What may stand in the place of an expression."""
+    match node:
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+            return f"{code(left)} {_COMPARISONS[type(op)]} {code(right)}"
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return f"({code(left)}) {_OPERATORS[type(op)]} ({code(right)})"
+        case ast.BoolOp(op=op, values=values):
+            word = " or " if isinstance(op, ast.And) else " and "
+            return word.join(f"({code(value)})" for value in values)
+        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
+            return f"({code(operand)})"
+        case ast.Constant(value=bool(value)):
+            return str(not value)
+        case ast.Constant(value=int(value) | float(value)):
+            return repr(value + 1)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return f"({code(orelse)} if {code(test)} else {code(body)})"
+    return None
 
 
 def _code_of(node: ast.AST) -> Iterator[ast.AST]:

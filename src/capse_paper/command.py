@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
 if TYPE_CHECKING:
     from capse_paper.findings.collect import Reproduction
     from capse_paper.plans.graphs import Experiment, Plan
 
-app = typer.Typer(
-    short_help="The paper's tables and figures, from recorded runs or trained anew.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("The paper's tables and figures, from recorded runs or trained anew.")
 
 
 @app.command()

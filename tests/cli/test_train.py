@@ -134,7 +134,7 @@ def test_ctrl_c_before_the_run_has_begun(capse, data, tmp_path, monkeypatch):
 
     monkeypatch.setattr("capse.experiments.fit.build_model", interrupted)
     status, output, errors = capse("--data", data, "--model", "transe", "--out", tmp_path / "run")
-    assert (status, output, errors) == (130, "", "stopped before the training began\n")
+    assert (status, output, errors) == (130, "", "stopped; nothing was written\n")
     assert not (tmp_path / "run").exists()
 
 

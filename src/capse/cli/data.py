@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from capse.cli.formats import formats
+from capse.cli.options import AsJson, Split
 from capse.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="List, inspect, fetch and import graphs.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @app.command("list")
@@ -161,7 +160,7 @@ def import_files(
     a folder that is opened without being read. Lines that are no triples are counted and kept apart, with a reason.
     """
     from capse.errors import DataError, SettingsError
-    from capse.graph.dataset import read_graph, split_files
+    from capse.graph.dataset import read_graph
     from capse.graph.iris import with_local_labels
     from capse.graph.splits import split_graph
     from capse.graph.values import spread
@@ -169,15 +168,7 @@ def import_files(
     from capse.runs.atomic import check_free
 
     check_free(out)
-    layout = {
-        "delimiter": {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter),
-        "columns": tuple(name.strip() for name in columns.split(",")) if columns else None,
-        "weight": weight,
-        "encoding": encoding,
-        "trim": trim or None,
-        "comment": comment,
-    }
-    layout = {option: value for option, value in layout.items() if value is not None}
+    layout = _layout(delimiter, columns, weight=weight, encoding=encoding, trim=trim or None, comment=comment)
     if on_disk:
         if layout or names or values or local_names:
             raise SettingsError(
@@ -189,10 +180,7 @@ def import_files(
     if keep is not None:
         raise SettingsError("--keep without --on-disk", "give both")
     echo(f"reading {', '.join(map(str, files))}", err=True)
-    given = split_files(files) if len(files) > 1 else {}
-    if "train" in given and (valid is not None or test is not None):
-        raise SettingsError("the files' names say their splits already", "leave out --valid and --test")
-    splits = {split: [path] for split, path in given.items()} if "train" in given else {"train": files}
+    splits, as_given = _splits(files, divided=valid is not None or test is not None)
     graph = read_graph(out.name, splits, names or [], layout=layout, values_files=values or [])
     if graph.doubtful:
         raise DataError(
@@ -200,7 +188,7 @@ def import_files(
             "name them by --columns if they are, or give --columns 1,2,3 if this is a triple",
         )
     graph, iris_stay = with_local_labels(graph) if local_names else (graph, 0)
-    if "train" not in given:
+    if not as_given:
         graph = split_graph(graph, 0.1 if valid is None else valid, 0.1 if test is None else test, seed, allow_unseen)
     for note in _read_notes(graph):
         echo(note, err=True)
@@ -208,42 +196,61 @@ def import_files(
     save_graph(graph, out)
     sizes = " / ".join(f"{len(graph.split(split)):,}" for split in ("train", "valid", "test"))
     echo(f"{out}: {len(graph.entities):,} entities, {len(graph.relations):,} relations")
-    echo(f"train / valid / test: {sizes} ({'as given' if 'train' in given else f'drawn with seed {seed}'})")
+    echo(f"train / valid / test: {sizes} ({'as given' if as_given else f'drawn with seed {seed}'})")
     echo(f"repeated triples left out: {sum(graph.repeated.values()):,}")
-    if graph.skipped:
-        echo(f"statements with a literal or a blank node left out: {graph.skipped:,}")
     if graph.values is not None:
         echo(f"numbers and dates of entities: {len(graph.values):,}, of {len(spread(graph.values)):,} properties")
-    if graph.values_left_out:
-        echo(f"numbers and dates of what is in no triple left out: {graph.values_left_out:,}")
-    if graph.in_named_graphs:
-        echo(f"statements whose graph's name was left out: {graph.in_named_graphs:,}")
-    if iris_stay:
-        echo(f"IRIs that stay labels, as others have the same local name: {iris_stay:,}")
+    counts = {
+        "statements with a literal or a blank node left out": graph.skipped,
+        "numbers and dates of what is in no triple left out": graph.values_left_out,
+        "statements whose graph's name was left out": graph.in_named_graphs,
+        "IRIs that stay labels, as others have the same local name": iris_stay,
+    }
+    for what, count in counts.items():
+        if count:
+            echo(f"{what}: {count:,}")
+
+
+def _layout(delimiter: str | None, columns: str | None, **options: Any) -> dict[str, Any]:
+    """How a text file is laid out, as far as that is said."""
+    layout = {
+        "delimiter": {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter),
+        "columns": tuple(name.strip() for name in columns.split(",")) if columns else None,
+        **options,
+    }
+    return {option: value for option, value in layout.items() if value is not None}
+
+
+def _splits(files: list[Path], *, divided: bool) -> tuple[dict[str, list[Path]], bool]:
+    """The files of each split, and whether their names say them, which goes with no other division; else all train."""
+    from capse.errors import SettingsError
+    from capse.graph.dataset import split_files
+
+    given = split_files(files) if len(files) > 1 else {}
+    if "train" not in given:
+        return {"train": files}, False
+    if divided:
+        raise SettingsError("the files' names say their splits already", "leave out --valid and --test")
+    return {split: [path] for split, path in given.items()}, True
 
 
 def _import_on_disk(files: list[Path], out: Path, shares: dict[str, Any], keep: str | None, memory_gib: float) -> None:
-    from capse.errors import SettingsError
-    from capse.graph.dataset import split_files
     from capse.graph.out_of_core import Shares, import_out_of_core
     from capse.graph.triples_in_sql import Keep
 
-    given = split_files(files) if len(files) > 1 else {}
     asked = {name: value for name, value in shares.items() if value is not None}
-    if "train" in given and {"valid", "test"} & set(asked):
-        raise SettingsError("the files' names say their splits already", "leave out --valid and --test")
-    splits = {split: [path] for split, path in given.items()} if "train" in given else {"train": files}
+    splits, as_given = _splits(files, divided=bool({"valid", "test"} & set(asked)))
     found = import_out_of_core(
         splits,
         out,
-        None if "train" in given else Shares(**asked),
+        None if as_given else Shares(**asked),
         Keep.parsed(keep or ""),
         memory_gib=memory_gib,
         progress=lambda what: echo(what, err=True),
     )
     sizes = " / ".join(f"{count:,}" for count in found.triples.values())
     echo(f"{out}: {found.entities:,} entities, {found.relations:,} relations")
-    drawn = "as given" if "train" in given else f"drawn with seed {shares['seed']}"
+    drawn = "as given" if as_given else f"drawn with seed {shares['seed']}"
     echo(f"train / valid / test: {sizes} ({drawn})")
     echo(f"repeated triples left out: {found.repeated:,}")
     if found.skipped:
@@ -256,7 +263,7 @@ def _import_on_disk(files: list[Path], out: Path, shares: dict[str, Any], keep: 
 def negatives(
     source: Annotated[str, typer.Argument(metavar="X", help="A dataset's name, or a folder with train.*")],
     out: Annotated[Path, typer.Option(help="The tab-separated file to write.")],
-    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    split: Split = "test",
     seed: Annotated[int, typer.Option(min=0, help="Which of the many there are.")] = 0,
 ) -> None:
     """Make a hard negative of each triple of a split: another answer of the same relation that makes no known triple.

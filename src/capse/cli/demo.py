@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ WORDING = {
     "time zone": "Which time zone is {} in?",
 }
 
-app = typer.Typer(
-    short_help="Train TransE, then CapsE from it, on the embedded graph.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("Train TransE, then CapsE from it, on the embedded graph.")
 
 
 @app.command()

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from capse.cli.candidates import Among, SkipUnknown, candidates
+from capse.cli.options import Device, Run, Split, command_app
 from capse.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from capse.graph.link_prediction.evaluation import LinkPredictionResult
 
-app = typer.Typer(
-    short_help="Rank the test triples with a trained model, all tie policies side by side.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("Rank the test triples with a trained model, all tie policies side by side.")
 
 
 @app.command()
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: Run,
     data: Annotated[str | None, typer.Option(help="Another dataset or folder in the run's vocabulary.")] = None,
-    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    split: Split = "test",
     raw: Annotated[bool, typer.Option("--raw", help="Let other known triples compete too.")] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Decide in float64 what float32 cannot.")] = False,
     relations: Annotated[
@@ -38,7 +34,7 @@ def evaluate(
     among: Among = None,
     skip_unknown: SkipUnknown = False,
     memory: Annotated[int | None, typer.Option(metavar="MIB", help="Memory for scores; chosen by itself.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, breakdowns included.")] = False,
 ) -> None:
     """Rank both sides of every triple, optimistic, realistic, pessimistic and expected figures side by side.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from capse.cli.options import AsJson, Device, Run, command_app
 from capse.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from capse.graph.link_prediction.predictor import LinkPredictor
     from capse.graph.refinement.reasons import Moved
 
-app = typer.Typer(
-    short_help="What speaks for a prediction: dimensions and near facts.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("What speaks for a prediction: dimensions and near facts.")
 
 _STRONGEST = 8  # dimensions that are listed
 
 
 @app.command()
 def explain(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: Run,
     head: Annotated[str, typer.Option(help="The head, by label or name.")],
     relation: Annotated[str, typer.Option(help="The relation, by label or name.")],
     tail: Annotated[str, typer.Option(help="The tail, by label or name.")],
@@ -42,8 +40,8 @@ def explain(
             metavar="HEAD RELATION TAIL", help="Train again without this training fact, and say what changes."
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    device: Device = "auto",
+    as_json: AsJson = False,
 ) -> None:
     """Show what in the graph speaks for (head, relation, tail): the dimensions that carry its score, and the training
     facts that lie near it.

@@ -7,16 +7,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from capse.cli.options import Run, command_app
 from capse.cli.output import echo
 
-app = typer.Typer(
-    short_help="Write a run's vectors or model for other programs.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("Write a run's vectors or model for other programs.")
 
 
 @app.command()
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: Run,
     out: Annotated[Path, typer.Option(help="The file to write; of hugging-face a new folder.")],
     form: Annotated[
         Literal["parquet", "numpy", "word2vec", "faiss", "hugging-face"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capse.cli.options import AsJson
 from capse.cli.output import echo
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ def add(
 
 
 @app.command("list")
-def list_keys(
-    db: Database, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False
-) -> None:
+def list_keys(db: Database, as_json: AsJson = False) -> None:
     """Every key, revoked ones included, the oldest first."""
     with open_store(db) as store:
         keys = store.list_keys()

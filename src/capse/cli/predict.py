@@ -9,6 +9,7 @@ import typer
 
 from capse.cli.candidates import Among, SkipUnknown, candidates
 from capse.cli.formats import formats
+from capse.cli.options import AsJson, Device, Run, command_app
 from capse.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
@@ -17,16 +18,12 @@ if TYPE_CHECKING:
     from capse.graph.link_prediction.completion import PredictedRelation, Prediction
     from capse.graph.link_prediction.predictor import LinkPredictor
 
-app = typer.Typer(
-    short_help="Ask a trained model for missing heads, tails or relations.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("Ask a trained model for missing heads, tails or relations.")
 
 
 @app.command()
 def predict(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: Run,
     relation: Annotated[str | None, typer.Option(help="The relation, by label or name.")] = None,
     head: Annotated[str | None, typer.Option(help="The head.")] = None,
     tail: Annotated[str | None, typer.Option(help="The tail.")] = None,
@@ -41,8 +38,8 @@ def predict(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Fit probabilities on the validation set, and keep them in the run.")
     ] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    device: Device = "auto",
+    as_json: AsJson = False,
 ) -> None:
     """Ask a trained model what completes (head, relation, ?), (?, relation, tail) or (head, ?, tail).
 
@@ -56,33 +53,15 @@ def predict(
     Probabilities are shown once --calibrate has fitted them. They hold where true triples and triples with a random
     head or tail are equally frequent.
     """
-    from dataclasses import asdict
-
-    from capse.cli.display import say
-    from capse.errors import SettingsError
     from capse.graph.link_prediction.completion import predict as ask
     from capse.graph.link_prediction.predictor import LinkPredictor
 
     given = [text for text in (relation, head, tail) if text is not None]
     asks = bool(given)
-    if (queries is None) != (output is None):
-        raise SettingsError("a file of queries needs a file for the predictions", "give both --input and --output")
-    if queries and (asks or as_json):
-        raise SettingsError("--input goes with neither a query nor --json", "leave out one or the other")
-    if asks and len(given) != 2:
-        raise SettingsError(f"{len(given)} of --head, --relation and --tail given", "give two; the third is asked for")
-    if not (asks or queries or calibrate):
-        raise SettingsError("nothing is asked", "give two of --head, --relation and --tail, or --input with --output")
-
+    _check(len(given), queries, output, calibrate, as_json)
     predictor = LinkPredictor.load(run, device)
     if calibrate:
-        calibration = predictor.calibrate()
-        if asks or queries:
-            say(_in_words(calibration))
-        elif as_json:
-            echo_json(asdict(calibration))
-        else:
-            echo(_in_words(calibration))
+        _tell(predictor.calibrate(), aside=bool(asks or queries), as_json=as_json)
     chosen = candidates(predictor.graph, among, skip_unknown)
     if queries and output:
         _complete_file(predictor, queries, output, top, new, chosen)
@@ -92,6 +71,34 @@ def predict(
             echo_json([answer.to_json() for answer in answers])
         else:
             _show(f"({head or '?'}, {relation or '?'}, {tail or '?'})", answers)
+
+
+def _check(given: int, queries: Path | None, output: Path | None, calibrate: bool, as_json: bool) -> None:
+    """One thing is asked, in full; ``given`` counts the parts of a triple."""
+    from capse.errors import SettingsError
+
+    if (queries is None) != (output is None):
+        raise SettingsError("a file of queries needs a file for the predictions", "give both --input and --output")
+    if queries and (given or as_json):
+        raise SettingsError("--input goes with neither a query nor --json", "leave out one or the other")
+    if given not in (0, 2):
+        raise SettingsError(f"{given} of --head, --relation and --tail given", "give two; the third is asked for")
+    if not (given or queries or calibrate):
+        raise SettingsError("nothing is asked", "give two of --head, --relation and --tail, or --input with --output")
+
+
+def _tell(calibration: Calibration, *, aside: bool, as_json: bool) -> None:
+    """What the calibration came to: the answer, or where a question is answered too, beside it."""
+    from dataclasses import asdict
+
+    from capse.cli.display import say
+
+    if aside:
+        say(_in_words(calibration))
+    elif as_json:
+        echo_json(asdict(calibration))
+    else:
+        echo(_in_words(calibration))
 
 
 def _complete_file(

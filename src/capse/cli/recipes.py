@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
-import typer
-
+from capse.cli.options import AsJson, command_app
 from capse.cli.output import echo
 
-app = typer.Typer(
-    short_help="List the recipes and grids that can be named.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("List the recipes and grids that can be named.")
 
 
 @app.command()
-def recipes(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False) -> None:
+def recipes(as_json: AsJson = False) -> None:
     """List what can be named instead of a YAML file: recipes for graphs and for search, refinements, and grids.
 
     Each comes with a package: capse itself, or another that is installed.

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from capse.cli.options import Resume, Settings, command_app
 from capse.cli.output import echo
+from capse.cli.stopping import resumable
 
-app = typer.Typer(
-    short_help="Re-rank a finished run by the shape of the graph around its answers.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("Re-rank a finished run by the shape of the graph around its answers.")
 
 
 @app.command()
@@ -24,11 +21,8 @@ def refine(
     recipe: Annotated[
         str | None, typer.Option(help="A YAML file, or a refinement that 'capse recipes' lists; one for any run else.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be repeated."),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
+    settings: Settings = None,
+    resume: Resume = False,
 ) -> None:
     """Re-rank a finished run by the shape of the graph around its answers (M3GM).
 
@@ -40,14 +34,9 @@ def refine(
     from capse.experiments.refine import refine as fit_motifs
     from capse.runs.folder import RunFolder
 
-    try:
-        with RefiningProgress() as progress:
-            fit_motifs(run, recipe, out=out, overrides=settings or (), resume=resume, listener=progress)
-    except KeyboardInterrupt:
-        if RunFolder(out).recipe.is_file():
-            again = f"capse refine {shlex.quote(str(run))} --resume --out {shlex.quote(str(out))}"
-            echo(f"stopped; continue with: {again}", err=True)
-        else:
-            echo("stopped before the first step", err=True)
-        raise typer.Exit(130) from None
+    with (
+        resumable(RunFolder(out).recipe, "capse", "refine", run, "--resume", "--out", out),
+        RefiningProgress() as progress,
+    ):
+        fit_motifs(run, recipe, out=out, overrides=settings or (), resume=resume, listener=progress)
     echo(str(out))

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo, printable
 
-app = typer.Typer(short_help="Write an HTML report of one or more runs.", rich_markup_mode=None, add_completion=False)
+app = command_app("Write an HTML report of one or more runs.")
 
 
 @app.command()

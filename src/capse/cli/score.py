@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from capse.cli.formats import formats
+from capse.cli.options import AsJson, Device, Run, command_app
 from capse.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from capse.evaluation.judgements import Judgements
     from capse.graph.link_prediction.predictor import LinkPredictor
 
-app = typer.Typer(
-    short_help="How plausible the triples of a file are; whether they are true.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("How plausible the triples of a file are; whether they are true.")
 
 _SHOWN = 20  # triples in the table for people
 
 
 @app.command()
 def score(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: Run,
     file: Annotated[Path, typer.Argument(metavar="FILE", help=f"Triples: {formats()}.")],
     classify: Annotated[bool, typer.Option("--classify", help="Say of each whether it is true.")] = False,
     negatives: Annotated[
@@ -38,8 +35,8 @@ def score(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the reliability of probabilities: .svg, .png or .pdf.")
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    device: Device = "auto",
+    as_json: AsJson = False,
 ) -> None:
     """Score triples; with --classify also say whether each is true, with a probability.
 

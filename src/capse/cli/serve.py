@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
-app = typer.Typer(
-    short_help="Answer over HTTP with trained runs, and show a page.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("Answer over HTTP with trained runs, and show a page.")
 
 
 @app.command()

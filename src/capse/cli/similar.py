@@ -7,20 +7,21 @@ from typing import Annotated
 
 import typer
 
+from capse.cli.options import AsJson, Run, command_app
 from capse.cli.output import echo_json
 
-app = typer.Typer(short_help="Entities whose vectors are near another's.", rich_markup_mode=None, add_completion=False)
+app = command_app("Entities whose vectors are near another's.")
 
 
 @app.command()
 def similar(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: Run,
     entity: Annotated[str, typer.Argument(metavar="ENTITY", help="By label or name.")],
     top: Annotated[int, typer.Option(help="How many neighbours.")] = 10,
     index: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Ask a FAISS index of this run, as 'capse export' makes it.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the entities nearest to one, by the cosine of their vectors.
 

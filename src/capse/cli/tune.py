@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
+from capse.cli.stopping import resumable
 
-app = typer.Typer(short_help="Find a model and settings for a graph.", rich_markup_mode=None, add_completion=False)
+app = command_app("Find a model and settings for a graph.")
 
 
 @app.command()
@@ -61,23 +62,17 @@ def tune(
         raise SettingsError("--jobs, --sampler, --trials and --storage are about a grid", "name one, or leave them out")
     if minutes is not None and not within:
         raise SettingsError("--minutes is for a study without a grid", "leave out --minutes, or the grid")
-    try:
-        with StudyProgress() as progress:
-            if within:
-                outcomes = tune_within(
-                    data, minutes=minutes, out=out, overrides=fixed, resume=resume, listener=progress
-                )
-            else:
-                outcomes = tune(
-                    data, grid, out=out, overrides=fixed, search=search, jobs=jobs, resume=resume, listener=progress
-                )
-    except KeyboardInterrupt:
-        if study.file.is_file():
-            more = f" --jobs {jobs}" if jobs > 1 else ""
-            echo(f"stopped; continue with: capse tune --resume --out {shlex.quote(str(out))}{more}", err=True)
+    at_a_time = ["--jobs", jobs] if jobs > 1 else []
+    with (
+        resumable(study.file, "capse", "tune", "--resume", "--out", out, *at_a_time),
+        StudyProgress() as progress,
+    ):
+        if within:
+            outcomes = tune_within(data, minutes=minutes, out=out, overrides=fixed, resume=resume, listener=progress)
         else:
-            echo("stopped before the study began", err=True)
-        raise typer.Exit(130) from None
+            outcomes = tune(
+                data, grid, out=out, overrides=fixed, search=search, jobs=jobs, resume=resume, listener=progress
+            )
     page = write_study_page(study, outcomes) if outcomes else None
     if as_json:
         echo(json.dumps([outcome.to_json() for outcome in outcomes], ensure_ascii=False))

@@ -8,16 +8,15 @@ from typing import Annotated
 import typer
 
 from capse.cli.formats import formats
+from capse.cli.options import Device, Run, command_app
 from capse.cli.output import echo
 
-app = typer.Typer(
-    short_help="Give a run new facts and entities, without training again.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("Give a run new facts and entities, without training again.")
 
 
 @app.command()
 def update(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: Run,
     facts: Annotated[
         Path | None, typer.Argument(metavar="FACTS", help=f"New facts: {formats()}; may be missing beside --names.")
     ] = None,
@@ -38,7 +37,7 @@ def update(
         str | None, typer.Option(metavar="MODULE:FUNCTION", help="The run's encoder, if it is code of your own.")
     ] = None,
     steps: Annotated[int, typer.Option(min=0, help="Steps that a new entity's vector takes; 0 leaves its start.")] = 60,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Add facts to a run, and fold in the entities that they are the first to name.
 

@@ -126,18 +126,15 @@ def _affordable(size: Size, machine: Machine) -> Iterator[tuple[int, int]]:
     yield LEAST_RANK, sample
 
 
-def sampled_where_large(recipe: Recipe, entities: int) -> Recipe:
-    """A model's recipe with its softmax over a sample, where nobody asked for all entities and there are too many."""
+def sampled_where_large(recipe: Recipe, graph: Graph) -> tuple[Recipe, list[str]]:
+    """A model's recipe, with its softmax over a sample where there are too many entities; and what to say of that."""
+    entities = len(graph.entities)
     if entities < MANY_ENTITIES or recipe.negatives.sampler != "all" or recipe.loss.name != "softmax":
-        return recipe
-    return replace(recipe, negatives=Negatives(sampler="shared", count=SAMPLE))
-
-
-def explain_sample(entities: int) -> str:
-    return (
+        return recipe, []
+    return replace(recipe, negatives=Negatives(sampler="shared", count=SAMPLE)), [
         f"answers are held against {SAMPLE:,} sampled entities in each step, as {entities:,} would take too long; "
         "negatives.sampler=all takes all"
-    )
+    ]
 
 
 def explain(recipe: Recipe, graph: Graph) -> list[str]:

@@ -97,10 +97,13 @@ def fit(
         validation=validation,
         start=start,
     )
-    for line in automatic.explain(recipe, graph) if unnamed else ():
+    lines = automatic.explain(recipe, graph) if unnamed else []
+    if negatives is None and isinstance(model, ModelSettings | str | Path):
+        source = None if isinstance(model, ModelSettings) else model
+        if Recipe.leaves_negatives(source):
+            recipe, lines = automatic.sampled_where_large(recipe, graph)
+    for line in lines:
         listener.message(line)
-    if negatives is None and (isinstance(model, ModelSettings | str | Path)):
-        recipe = _with_default_negatives(recipe, graph, listener, None if isinstance(model, ModelSettings) else model)
     recipe = replace(recipe, data=graph.name)
     if isinstance(recipe.model, Rules):
         if size_of_job() > 1:
@@ -168,16 +171,6 @@ def _finish(predictor: LinkPredictor, group: Group, shares: Shares | None, folde
     DividedModel(predictor.model, shares).save(folder)
     group.wait()
     predictor.model.map_entities(load_tensors(folder.model, "train the model again")[0]["entities"])
-
-
-def _with_default_negatives(recipe: Recipe, graph: Graph, listener: Listener, source: str | Path | None) -> Recipe:
-    """Where neither a call nor a file says what is drawn, and the graph is large: a sample of entities."""
-    if not Recipe.leaves_negatives(source):
-        return recipe
-    found = automatic.sampled_where_large(recipe, len(graph.entities))
-    if found is not recipe:
-        listener.message(automatic.explain_sample(len(graph.entities)))
-    return found
 
 
 def _check_step(recipe: Recipe, graph: Graph) -> None:

@@ -126,6 +126,41 @@ def _slope(difference):  # type: ignore[no-untyped-def]
     return number(difference < 0) - number(difference > 0)
 
 
+# One loop for each row written: with three in one the compiler cannot rule out overlaps, and goes slowly.
+@partial(compiled_for_one_thread, inline=True)
+def _add_distance_gradient(g, h, r, t, dh, dr, dt):  # type: ignore[no-untyped-def]
+    for c in range(len(h)):
+        dh[c] += g * _slope(h[c] + r[c] - t[c])
+    for c in range(len(h)):
+        dr[c] += g * _slope(h[c] + r[c] - t[c])
+    for c in range(len(h)):
+        dt[c] -= g * _slope(h[c] + r[c] - t[c])
+
+
+@partial(compiled_for_one_thread, inline=True)
+def _add_euclidean_gradient(g, h, r, t, dh, dr, dt):  # type: ignore[no-untyped-def]
+    length = _length(h, r, t)
+    if length == 0:  # as torch has it
+        return
+    share = g / length
+    for c in range(len(h)):
+        dh[c] -= share * (h[c] + r[c] - t[c])
+    for c in range(len(h)):
+        dr[c] -= share * (h[c] + r[c] - t[c])
+    for c in range(len(h)):
+        dt[c] += share * (h[c] + r[c] - t[c])
+
+
+@partial(compiled_for_one_thread, inline=True)
+def _add_product_gradient(g, h, r, t, dh, dr, dt):  # type: ignore[no-untyped-def]
+    for c in range(len(h)):
+        dh[c] += g * r[c] * t[c]
+    for c in range(len(h)):
+        dr[c] += g * h[c] * t[c]
+    for c in range(len(h)):
+        dt[c] += g * h[c] * r[c]
+
+
 @compiled_for_one_thread
 def _backward(  # type: ignore[no-untyped-def]
     kind, entities, relations, heads, relation_ids, tails, gradient, of_entities, of_relations
@@ -136,32 +171,12 @@ def _backward(  # type: ignore[no-untyped-def]
             continue
         h, r, t = entities[head], relations[relation], entities[tail]
         dh, dr, dt = of_entities[head], of_relations[relation], of_entities[tail]
-        # One loop for each row written: with three in one the compiler cannot rule out overlaps, and goes slowly.
         if kind == DISTANCE:
-            for c in range(len(h)):
-                dh[c] += g * _slope(h[c] + r[c] - t[c])
-            for c in range(len(h)):
-                dr[c] += g * _slope(h[c] + r[c] - t[c])
-            for c in range(len(h)):
-                dt[c] -= g * _slope(h[c] + r[c] - t[c])
+            _add_distance_gradient(g, h, r, t, dh, dr, dt)
         elif kind == EUCLIDEAN:
-            length = _length(h, r, t)
-            if length == 0:  # as torch has it
-                continue
-            share = g / length
-            for c in range(len(h)):
-                dh[c] -= share * (h[c] + r[c] - t[c])
-            for c in range(len(h)):
-                dr[c] -= share * (h[c] + r[c] - t[c])
-            for c in range(len(h)):
-                dt[c] += share * (h[c] + r[c] - t[c])
+            _add_euclidean_gradient(g, h, r, t, dh, dr, dt)
         else:
-            for c in range(len(h)):
-                dh[c] += g * r[c] * t[c]
-            for c in range(len(h)):
-                dr[c] += g * h[c] * t[c]
-            for c in range(len(h)):
-                dt[c] += g * h[c] * r[c]
+            _add_product_gradient(g, h, r, t, dh, dr, dt)
 
 
 @partial(compiled_for_one_thread, any_order=True)
@@ -186,6 +201,45 @@ def _distance(h, r, t):  # type: ignore[no-untyped-def]
     return distance
 
 
+@partial(compiled_for_one_thread, inline=True)
+def _add_violations(loss, entities, r, heads, tails, margin, counts):  # type: ignore[no-untyped-def]
+    """Adds one true triple's violated margins to the loss, and counts them: each for it, and against the corrupted."""
+    true = _distance(entities[heads[0]], r, entities[tails[0]])
+    for j in range(1, len(heads)):
+        violation = margin + true - _distance(entities[heads[j]], r, entities[tails[j]])
+        if not violation <= 0:  # NaN counts, so that the loss says so
+            loss += violation
+            counts[0] += 1
+            counts[j] = -1
+    return loss
+
+
+@partial(compiled_for_one_thread, inline=True)
+def _write_signs(h, r, t, signs):  # type: ignore[no-untyped-def]
+    for c in range(len(h)):
+        difference = h[c] + r[c] - t[c]
+        signs[c] = np.int8(difference > 0) - np.int8(difference < 0)
+
+
+@partial(compiled_for_one_thread, inline=True)
+def _step(step, signs, h, r, t):  # type: ignore[no-untyped-def]
+    for c in range(len(h)):
+        h[c] -= step * signs[c]
+    for c in range(len(h)):
+        r[c] -= step * signs[c]
+    for c in range(len(h)):
+        t[c] += step * signs[c]
+
+
+@partial(compiled_for_one_thread, inline=True)
+def _pull_moved(table, ids, counts):  # type: ignore[no-untyped-def]
+    """Pulls the rows ``ids`` whose triples counted back into the ball; one that is in it stays as it is."""
+    for i in range(ids.shape[0]):
+        for j in range(ids.shape[1]):
+            if counts[i, j] != 0:
+                pull_rows(table[ids[i, j] : ids[i, j] + 1], table.shape[1])
+
+
 @compiled_for_one_thread
 def _descend_margin(entities, relations, heads, relation_ids, tails, margin, rate, unit_ball):  # type: ignore[no-untyped-def]
     batch, versions = heads.shape
@@ -195,34 +249,16 @@ def _descend_margin(entities, relations, heads, relation_ids, tails, margin, rat
     loss = 0.0
     for i in range(batch):
         r = relations[relation_ids[i]]
-        true = _distance(entities[heads[i, 0]], r, entities[tails[i, 0]])
-        for j in range(1, versions):
-            violation = margin + true - _distance(entities[heads[i, j]], r, entities[tails[i, j]])
-            if not violation <= 0:  # NaN counts, so that the loss says so
-                loss += violation
-                counts[i, 0] += 1
-                counts[i, j] = -1
+        loss = _add_violations(loss, entities, r, heads[i], tails[i], margin, counts[i])
         for j in range(versions):
             if counts[i, j] != 0:
-                h, t, sign = entities[heads[i, j]], entities[tails[i, j]], signs[i, j]
-                for c in range(k):
-                    difference = h[c] + r[c] - t[c]
-                    sign[c] = np.int8(difference > 0) - np.int8(difference < 0)
+                _write_signs(entities[heads[i, j]], r, entities[tails[i, j]], signs[i, j])
     for i in range(batch):
         for j in range(versions):
             if counts[i, j] != 0:
                 step = entities.dtype.type(rate * counts[i, j])
-                h, r, t, sign = entities[heads[i, j]], relations[relation_ids[i]], entities[tails[i, j]], signs[i, j]
-                for c in range(k):
-                    h[c] -= step * sign[c]
-                for c in range(k):
-                    r[c] -= step * sign[c]
-                for c in range(k):
-                    t[c] += step * sign[c]
+                _step(step, signs[i, j], entities[heads[i, j]], relations[relation_ids[i]], entities[tails[i, j]])
     if unit_ball:
-        for i in range(batch):
-            for j in range(versions):
-                if counts[i, j] != 0:
-                    pull_rows(entities[heads[i, j] : heads[i, j] + 1], k)
-                    pull_rows(entities[tails[i, j] : tails[i, j] + 1], k)
+        _pull_moved(entities, heads, counts)
+        _pull_moved(entities, tails, counts)
     return loss

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-import torch
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
@@ -15,19 +14,21 @@ from capse.training.batches import Epoch
 from capse.training.checkpoints import Stateful, pack, unpack
 from capse.training.cuda_graphs import graph_step
 from capse.training.duel_step import DuelStep
+from capse.training.learner import ObjectiveLearner
 from capse.training.optimizers import Optimizer, build_optimizer
 from capse.training.settings import Training
 from capse.training.steps import descend, matmul_precision
 
 
-class AdversarialLearner:
+class AdversarialLearner(ObjectiveLearner):
     """A step lowers both losses at once: neither model's gradient depends on the other's new weights."""
+
+    objective: AdversarialObjective
 
     def __init__(
         self, objective: AdversarialObjective, training: Training, optimizer: Optimizer, adversary: Adversary
     ) -> None:
-        self.objective, self.model, self.examples = objective, objective.model, objective.examples
-        self.precision = training.precision
+        super().__init__(objective, training)
         decays = {"embedding_decay": adversary.embedding_decay, "weight_decay": adversary.weight_decay}
         of_generator = replace(optimizer, **decays)  # type: ignore[arg-type] # both are numbers
         self.optimizer = build_optimizer(optimizer, objective.model, training.learning_rate)
@@ -47,13 +48,6 @@ class AdversarialLearner:
             return DuelStep(self.objective, tuple(self.paces))
         return partial(descend, self.objective, self.paces, bf16=self.precision == "bf16")
 
-    @property
-    def device(self) -> torch.device:
-        return self.model.device
-
-    def train(self, mode: bool) -> None:
-        self.objective.train(mode)
-
     def step(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
         self.objective.baseline.enter(epoch.number)
         if self.quick_step is not None:
@@ -61,7 +55,7 @@ class AdversarialLearner:
         else:
             loss = self._plain_step(epoch, step, learning_rate)
         increment_version([table for model in self.objective.models for table in model.tables])
-        return loss.detach() * (1 if self.objective.loss.reduction == "sum" else epoch.size(step))
+        return self.summed(loss, epoch, step)
 
     def _plain_step(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
         for optimizer, pace in self.paces.items():
@@ -70,9 +64,6 @@ class AdversarialLearner:
         rows = self.objective.rows(epoch.batch(step), epoch.generator(step))
         with matmul_precision("high" if self.precision == "tf32" else None):
             return self.work(rows)
-
-    def flush(self) -> None:
-        pass
 
     @property
     def _parts(self) -> dict[str, Stateful]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
+from capse.models import Model
 from capse.training.batches import Epoch, Examples, steps_per_epoch
 from capse.training.checkpoints import pack, unpack
 from capse.training.cuda_graphs import graph_step
@@ -48,13 +49,37 @@ class Learner(Protocol):
         """Go on from such a state."""
 
 
-class GradientLearner:
+class ObjectiveLearner:
+    """What learners that lower an objective's loss have in common."""
+
+    objective: Objective
+    model: Model
+
+    def __init__(self, objective: Objective, training: Training) -> None:
+        self.objective, self.model, self.examples = objective, objective.model, objective.examples
+        self.precision = training.precision
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def train(self, mode: bool) -> None:
+        self.objective.train(mode)
+
+    def flush(self) -> None:
+        """Every step is written at once."""
+
+    def summed(self, loss: Tensor, epoch: Epoch, step: int) -> Tensor:
+        """The loss over all examples of a step, given that of the objective, which may be a mean."""
+        return loss.detach() * (1 if self.objective.loss.reduction == "sum" else epoch.size(step))
+
+
+class GradientLearner(ObjectiveLearner):
     """Lowers an objective's loss by one optimiser over its model's tables and weights."""
 
     def __init__(self, objective: Objective, training: Training, optimizer: Optimizer) -> None:
-        self.objective, self.model, self.examples = objective, objective.model, objective.examples
+        super().__init__(objective, training)
         self.compute: Callable[[Any, torch.Generator], Tensor] = objective  # or a wrapper of it that shares gradients
-        self.precision = training.precision
         check_training_memory(optimizer, self.model)
         self.optimizer = build_optimizer(optimizer, self.model, training.learning_rate)
         self.paces = {self.optimizer: 1.0}
@@ -69,13 +94,6 @@ class GradientLearner:
         by_rows = row_step(*parts, batch_size=size, most_steps=most_steps)
         return by_rows or graph_step(self.objective, settings, self.paces, batch_size=size)
 
-    @property
-    def device(self) -> torch.device:
-        return self.model.device
-
-    def train(self, mode: bool) -> None:
-        self.objective.train(mode)
-
     def step(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
         if self.quick_step is not None:
             loss = self.quick_step(epoch, step, learning_rate)
@@ -83,7 +101,7 @@ class GradientLearner:
             loss = self._autograd_step(epoch.batch(step), epoch.generator(step), learning_rate)
             self.model.constrain()
         self._tables_changed()
-        return loss.detach() * (1 if self.objective.loss.reduction == "sum" else epoch.size(step))
+        return self.summed(loss, epoch, step)
 
     def _autograd_step(self, batch: Any, generator: torch.Generator, learning_rate: float) -> Tensor:
         for group in self.optimizer.param_groups:

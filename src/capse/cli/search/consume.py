@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
 if TYPE_CHECKING:
     from capse.service.streams.consumer import Consumer
 
-app = typer.Typer(
-    short_help="Store events from a stream, for the service to rank with.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("Store events from a stream, for the service to rank with.")
 
 _SAY_EVERY = 60.0  # seconds
 

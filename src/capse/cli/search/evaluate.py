@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
+from capse.cli.options import Split, command_app
 from capse.cli.output import echo
 from capse.experiments.search.methods import BEST, COMMAND, METHODS, method_of
 
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
     from capse.search.evaluation.evaluate import SearchEvaluation
     from capse.search.logs.history import HistoryKind
 
-app = typer.Typer(
-    short_help="Rank the lists of a log with a method, beside all that it should be seen with.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("Rank the lists of a log with a method, beside all that it should be seen with.")
 
 
 @app.command()
@@ -47,7 +44,7 @@ def evaluate(
     history: Annotated[
         str, typer.Option(help="prequential: all before an impression; frozen: nothing of the split itself.")
     ] = "prequential",
-    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    split: Split = "test",
     bias: Annotated[
         str,
         typer.Option(

@@ -7,13 +7,10 @@ from typing import Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
-app = typer.Typer(
-    short_help="Take a user out of logs, runs and the service's database.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("Take a user out of logs, runs and the service's database.")
 
 
 @app.command()

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 from capse.search.ingest.sources import SOURCES
 
 if TYPE_CHECKING:
     from capse.search.ingest import IngestReport
 
-app = typer.Typer(
-    short_help="Turn a search log into the one form that every command reads.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("Turn a search log into the one form that every command reads.")
 
 
 @app.command()

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
-app = typer.Typer(
-    short_help="Estimate from a log how likely each place is looked at.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("Estimate from a log how likely each place is looked at.")
 
 
 @app.command()

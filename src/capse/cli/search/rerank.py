@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
-app = typer.Typer(short_help="Re-rank an engine's results for a user.", rich_markup_mode=None, add_completion=False)
+app = command_app("Re-rank an engine's results for a user.")
 
 
 @app.command()

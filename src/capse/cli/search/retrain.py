@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 from capse.experiments.search.methods import METHODS
 
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
     from capse.search.logs.search_log import SearchLog
     from capse.service.stored_log import StoredLog
 
-app = typer.Typer(
-    short_help="Train on the service's own traffic; the better run is in service.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("Train on the service's own traffic; the better run is in service.")
 
 
 @app.command()

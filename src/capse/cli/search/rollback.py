@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
-app = typer.Typer(
-    short_help="Put a former version of a run in service again.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("Put a former version of a run in service again.")
 
 
 @app.command()

@@ -7,13 +7,10 @@ from typing import Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
-app = typer.Typer(
-    short_help="Write a made-up log with planted interests, to try things on.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_app("Write a made-up log with planted interests, to try things on.")
 
 
 @app.command()

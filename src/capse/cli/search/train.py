@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from capse.cli.options import Resume, Settings, command_app
 from capse.cli.output import echo
+from capse.cli.stopping import resumable
 from capse.experiments.search.methods import BEST, METHODS
 
-app = typer.Typer(short_help="Learn from a log how to rank for each user.", rich_markup_mode=None, add_completion=False)
+app = command_app("Learn from a log how to rank for each user.")
 
 
 @app.command()
@@ -25,11 +26,8 @@ def train(
             help=f"One that learns: {', '.join(METHODS)}; {BEST}, the best, if neither it nor RECIPE is given."
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be repeated."),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
+    settings: Settings = None,
+    resume: Resume = False,
 ) -> None:
     """Learn from what was clicked, and what was shown beside it, how to rank for each user.
 
@@ -53,14 +51,9 @@ def train(
         run.check_inputs()
     chosen = trainable(method or BEST) if not goes_on and (method or not recipe) else NeuralMethod()
     resolved = chosen.resolve(run.recipe if goes_on else recipe, settings or [])
-    try:
-        with ListProgress(chosen.epochs(resolved), "mrr") as progress:
-            chosen.train(open_log(log), resolved, out=out, resume=resume, listener=progress)
-    except KeyboardInterrupt:
-        if run.recipe.is_file():
-            again = shlex.join(["capse", "search", "train", "--resume", "--log", str(log), "--out", str(out)])
-            echo(f"stopped; continue with: {again}", err=True)
-        else:
-            echo("stopped; nothing was written", err=True)
-        raise typer.Exit(130) from None
+    with (
+        resumable(run.recipe, "capse", "search", "train", "--resume", "--log", log, "--out", out),
+        ListProgress(chosen.epochs(resolved), "mrr") as progress,
+    ):
+        chosen.train(open_log(log), resolved, out=out, resume=resume, listener=progress)
     echo(str(out))

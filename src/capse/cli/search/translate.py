@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
-app = typer.Typer(
-    short_help="Turn Metarank's configuration into a schema of fields.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("Turn Metarank's configuration into a schema of fields.")
 
 
 @app.command()

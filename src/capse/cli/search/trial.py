@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capse.cli.options import command_app
 from capse.cli.output import echo
 
 if TYPE_CHECKING:
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
     from capse.service.store import Store
     from capse.service.stored_trial import StoredTrial
 
-app = typer.Typer(
-    short_help="Say which of two runs that served at once is better.", rich_markup_mode=None, add_completion=False
-)
+app = command_app("Say which of two runs that served at once is better.")
 
 
 @app.command()

@@ -128,31 +128,41 @@ class _Words:
 
     def _premises(self, family: int, relations: tuple[int, ...]) -> Iterator[list[tuple[int, int, int]]]:
         """Facts that make the motif together with the edge: an example of them first."""
-        s, r, t = self.head, self.relation, self.tail
         if family == k.MUTUAL:
-            other = relations[1] if relations[0] == r else relations[0]
-            yield [(t, other, s)]
-        elif family == k.PATH:
             first, second = relations
-            if second == r and self.free == HEAD:
-                yield from ([(x, first, s)] for x in self._heads(first, s) if x not in (s, t))
-            if first == r and self.free == TAIL:
-                yield from ([(t, second, z)] for z in self._tails(t, second) if z not in (s, t))
+            yield [(self.tail, second if first == self.relation else first, self.head)]
+        elif family == k.PATH:
+            yield from self._beside(*relations)
         elif family == k.TRIANGLE:
             for into, out in self._around(relations):
-                found = np.intersect1d(self._heads(into, s), self._tails(t, out))
-                yield from ([(t, out, x), (x, into, s)] for x in found if x not in (s, t))
+                third = np.intersect1d(self._heads(into, self.head), self._tails(self.tail, out))
+                yield from ([(self.tail, out, x), (x, into, self.head)] for x in self._others(third))
         elif family == k.CLOSURE:
-            first, second, third = relations
-            if third == r:
-                found = np.intersect1d(self._tails(s, first), self._heads(second, t))
-                yield from ([(s, first, x), (x, second, t)] for x in found if x not in (s, t))
-            if first == r:
-                found = np.intersect1d(self._tails(t, second), self._tails(s, third))
-                yield from ([(t, second, x), (s, third, x)] for x in found if x not in (s, t))
-            if second == r:
-                found = np.intersect1d(self._heads(first, s), self._heads(third, t))
-                yield from ([(x, first, s), (x, third, t)] for x in found if x not in (s, t))
+            yield from self._closed_by(*relations)
+
+    def _beside(self, first: int, second: int) -> Iterator[list[tuple[int, int, int]]]:
+        """The other edge of a path, at the answer's end."""
+        if second == self.relation and self.free == HEAD:
+            yield from ([(x, first, self.head)] for x in self._others(self._heads(first, self.head)))
+        if first == self.relation and self.free == TAIL:
+            yield from ([(self.tail, second, x)] for x in self._others(self._tails(self.tail, second)))
+
+    def _closed_by(self, first: int, second: int, third: int) -> Iterator[list[tuple[int, int, int]]]:
+        """The two edges that are a closure with this one: it closes their path, or is the path's first or second."""
+        s, r, t = self.head, self.relation, self.tail
+        if third == r:
+            both = np.intersect1d(self._tails(s, first), self._heads(second, t))
+            yield from ([(s, first, x), (x, second, t)] for x in self._others(both))
+        if first == r:
+            both = np.intersect1d(self._tails(t, second), self._tails(s, third))
+            yield from ([(t, second, x), (s, third, x)] for x in self._others(both))
+        if second == r:
+            both = np.intersect1d(self._heads(first, s), self._heads(third, t))
+            yield from ([(x, first, s), (x, third, t)] for x in self._others(both))
+
+    def _others(self, entities: Int64s) -> Int64s:
+        """Those that are no end of this edge."""
+        return np.asarray(entities[(entities != self.head) & (entities != self.tail)], np.int64)
 
     def _around(self, relations: tuple[int, ...]) -> Iterable[tuple[int, int]]:
         """The relations x→s and t→x of a triangle whose edge s→t is this one, in each rotation that fits."""

@@ -171,6 +171,38 @@ def _forward(triples, filters, bias, weights, epsilon, votes):  # type: ignore[n
                         total[c] += squash_factor(squares[c], tile.dtype.type(epsilon)) * row[c]
 
 
+@inlined_in_any_order
+def _through_squash(own, epsilon, squares, given, along):  # type: ignore[no-untyped-def]
+    """The votes' gradient ``given`` (d, T) becomes that of the products ``own``, and ``along`` (T,) what squashing adds
+    to the gradient of each capsule, as a multiple of the capsule; ``squares`` are used up."""
+    along[:] = 0
+    for j in range(len(own)):
+        for c in range(len(along)):
+            along[c] += given[j, c] * own[j, c]
+    for c in range(len(along)):
+        along[c] *= 2 * squash_slope(squares[c], epsilon)
+        squares[c] = squash_factor(squares[c], epsilon)
+    for j in range(len(own)):
+        for c in range(len(along)):
+            given[j, c] *= squares[c]
+
+
+@inlined_in_any_order
+def _through_relu(features, slopes, squashed, along, of_bias):  # type: ignore[no-untyped-def]
+    """The gradient of relu's outputs (N, T) becomes that of its inputs, and is added to the bias's."""
+    zero = slopes.dtype.type(0)
+    for n in range(len(features)):
+        feature, slope, total = features[n], slopes[n], zero
+        if squashed:
+            for c in range(len(feature)):
+                slope[c] += along[c] * feature[c]
+        for c in range(len(feature)):
+            s = zero if feature[c] <= 0 else slope[c]
+            slope[c] = s
+            total += s
+        of_bias[n] += total
+
+
 @partial(cached, any_order=True)
 def _backward(  # type: ignore[no-untyped-def]
     triples, filters, bias, weights, epsilon, of_votes, of_triples, of_filters, of_bias, of_weights
@@ -195,30 +227,11 @@ def _backward(  # type: ignore[no-untyped-def]
                 _squares(features, squares)
                 own[:] = 0
                 _add_product(weights[i], features, own)
-                along[:] = 0
-                for j in range(d):
-                    for c in range(size):
-                        along[c] += given[j, c] * own[j, c]
-                for c in range(size):
-                    along[c] *= 2 * squash_slope(squares[c], number(epsilon))
-                    squares[c] = squash_factor(squares[c], number(epsilon))
-                for j in range(d):
-                    for c in range(size):
-                        given[j, c] *= squares[c]
+                _through_squash(own, number(epsilon), squares, given, along)
             _add_inner_products(features, given, of_weights[i])
             slopes[:] = 0
             _add_product(weights[i].T, given, slopes)
-            for n in range(count):
-                feature, slope = features[n], slopes[n]
-                if epsilon >= 0:
-                    for c in range(size):
-                        slope[c] += along[c] * feature[c]
-                total = number(0)
-                for c in range(size):
-                    s = number(0) if feature[c] <= 0 else slope[c]
-                    slope[c] = s
-                    total += s
-                of_bias[n] += total
+            _through_relu(features, slopes, epsilon >= 0, along, of_bias)
             of_tile[:] = 0
             _add_product(filters.T, slopes, of_tile)
             of_triples[i, :, start : start + size] = of_tile

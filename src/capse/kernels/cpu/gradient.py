@@ -162,10 +162,17 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
                 hand_out_squares(a, filters.of_candidate, order, constant, tables.anchors, square_sums, of_a, of_w)
             _chain(filters, known.first[query, i], known.second[query, i], of_a, of_w, query, i, sums)
     for i in range(start, stop):
-        for tile in range(tiles):
-            first = tile * size
-            for position in range(min(size, candidates - first)):
-                sums.columns[i, first + columns.places[tile, i, position]] = of_entries[i - start, first + position]
+        _put_back(of_entries[i - start], columns.places[:, i], sums.columns[i])
+
+
+@inlined
+def _put_back(of_entries, places, of_candidates):  # type: ignore[no-untyped-def]
+    """One dimension's gradients, from the order of its column to that of the candidates."""
+    tiles, size = places.shape
+    for tile in range(tiles):
+        first = tile * size
+        for position in range(min(size, len(of_candidates) - first)):
+            of_candidates[first + places[tile, position]] = of_entries[first + position]
 
 
 @inlined

@@ -24,7 +24,7 @@ import numpy as np
 from capse.arrays import Float64s, Int64s
 from capse.kernels.motifs import keys as k
 from capse.kernels.motifs.graph import common_neighbours, first_at_least
-from capse.kernels.motifs.keys import cycle_key, key_of, place_of, star_key
+from capse.kernels.motifs.keys import cycle_key, equal_star_key, key_of, place_of, star_key
 from capse.kernels.motifs.loops import helper
 
 NOWHERE = -1
@@ -76,6 +76,11 @@ def _add(found, n, index, key, amount):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _is_skipped(skip, head, relation, tail):  # type: ignore[no-untyped-def]
+    return skip[0] == head and skip[1] == relation and skip[2] == tail
+
+
+@helper
 def _degree(side, node, relation):  # type: ignore[no-untyped-def]
     for group in range(side.group_offsets[node], side.group_offsets[node + 1]):
         if side.group_relations[group] == relation:
@@ -94,11 +99,10 @@ def add_stars(side, node, r, gone, exactly, at_least, of_three, index, found, n)
     if a > 3:
         return n
     if a <= 2:
-        more = key_of(none, 0, r, r if a >= 1 else none, r if a == 2 else none)
-        n = _add(found, n, index, key_of(none, exactly, 0, 0, 0) + more, 1.0)
-        n = _add(found, n, index, key_of(none, at_least, 0, 0, 0) + more, 1.0)
+        n = _add(found, n, index, equal_star_key(none, exactly, r, a + 1), 1.0)
+        n = _add(found, n, index, equal_star_key(none, at_least, r, a + 1), 1.0)
     if a >= 1:
-        n = _add(found, n, index, key_of(none, exactly, r, r if a >= 2 else none, r if a == 3 else none), -1.0)
+        n = _add(found, n, index, equal_star_key(none, exactly, r, a), -1.0)
     if a > 2:
         return n
     for i in range(side.group_offsets[node], side.group_offsets[node + 1]):
@@ -106,16 +110,8 @@ def add_stars(side, node, r, gone, exactly, at_least, of_three, index, found, n)
         if b == r:
             continue
         n = _add_mixed(b, side.group_counts[i], r, a, exactly, at_least, index, found, n)
-        if not of_three or a > 1:
-            continue
-        for j in range(i + 1, side.group_offsets[node + 1]):
-            c = side.group_relations[j]
-            if c == r:
-                continue
-            if a == 0:
-                n = _add(found, n, index, star_key(none, at_least, r, b, c), 1.0)
-            if side.group_counts[i] == 1 and side.group_counts[j] == 1:
-                n = _add(found, n, index, star_key(none, exactly, r, b, c), 1.0 - 2.0 * a)
+        if of_three and a <= 1:
+            n = _add_of_three(side, i, side.group_offsets[node + 1], r, a, exactly, at_least, index, found, n)
     return n
 
 
@@ -139,10 +135,24 @@ def _add_mixed(b, m, r, a, exactly, at_least, index, found, n):  # type: ignore[
 
 
 @helper
-def _add_paths(graph, s, r, t, skip, totals, index, found, n):  # type: ignore[no-untyped-def]
-    """Mutual edges, and paths that begin or end with the new edge; returns how many motifs and pairs changed."""
-    relations = index.relations
-    out, into = graph.out, graph.into
+def _add_of_three(side, i, end, r, a, exactly, at_least, index, found, n):  # type: ignore[no-untyped-def]
+    """Stars of relation r, of which there were none or one, the node's i-th and one after that."""
+    none = index.relations
+    b = side.group_relations[i]
+    for j in range(i + 1, end):
+        c = side.group_relations[j]
+        if c == r:
+            continue
+        if a == 0:
+            n = _add(found, n, index, star_key(none, at_least, r, b, c), 1.0)
+        if side.group_counts[i] == 1 and side.group_counts[j] == 1:
+            n = _add(found, n, index, star_key(none, exactly, r, b, c), 1.0 - 2.0 * a)
+    return n
+
+
+@helper
+def _note_degrees(out, into, s, t, skip, found):  # type: ignore[no-untyped-def]
+    """How many edges of each relation lead to s, and from t, into ``first`` and ``second``; ``skip`` does not count."""
     for group in range(into.group_offsets[s], into.group_offsets[s + 1]):
         found.first[into.group_relations[group]] = into.group_counts[group]
     for group in range(out.group_offsets[t], out.group_offsets[t + 1]):
@@ -151,15 +161,30 @@ def _add_paths(graph, s, r, t, skip, totals, index, found, n):  # type: ignore[n
         found.first[skip[1]] -= 1
     if skip[0] == t:
         found.second[skip[1]] -= 1
-    place, end = first_at_least(out.nodes, out.offsets[t], out.offsets[t + 1], s), out.offsets[t + 1]
+
+
+@helper
+def _add_mutual(out, s, r, t, skip, index, found, n):  # type: ignore[no-untyped-def]
+    """Edges back from t to s: they are mutual ones, and t→s→t and s→t→s are no paths."""
+    relations, end = index.relations, out.offsets[t + 1]
+    place = first_at_least(out.nodes, out.offsets[t], end, s)
     while place < end and out.nodes[place] == s:
         back = out.relations[place]
         place += 1
-        if skip[0] == t and skip[1] == back and skip[2] == s:
-            continue
-        found.first[back] -= 1  # t→s→t and s→t→s are no paths
-        found.second[back] -= 1
-        n = _add(found, n, index, key_of(relations, k.MUTUAL, min(r, back), max(r, back), relations), 1.0)
+        if not _is_skipped(skip, t, back, s):
+            found.first[back] -= 1
+            found.second[back] -= 1
+            n = _add(found, n, index, key_of(relations, k.MUTUAL, min(r, back), max(r, back), relations), 1.0)
+    return n
+
+
+@helper
+def _add_paths(graph, s, r, t, skip, index, found, n):  # type: ignore[no-untyped-def]
+    """Mutual edges, and paths that begin or end with the new edge; returns how many motifs and pairs changed."""
+    relations = index.relations
+    out, into = graph.out, graph.into
+    _note_degrees(out, into, s, t, skip, found)
+    n = _add_mutual(out, s, r, t, skip, index, found, n)
     pairs = 0
     for group in range(into.group_offsets[s], into.group_offsets[s + 1]):
         other = into.group_relations[group]
@@ -189,43 +214,42 @@ def _share(found, totals, relations, r, r1, r2):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _is_skipped(skip, head, relation, tail):  # type: ignore[no-untyped-def]
-    return skip[0] == head and skip[1] == relation and skip[2] == tail
+def _add_triangles(graph, s, r, t, skip, totals, legs, raw, index, found, n):  # type: ignore[no-untyped-def]
+    """Directed triangles and closures, in which both ends have an edge with the same third node."""
+    room = 0
+    for from_s, to_t in ((True, True), (False, False), (True, False), (False, True)):
+        if from_s != to_t and not legs:
+            continue
+        of_s, of_t = graph.out if from_s else graph.into, graph.into if to_t else graph.out
+        many = common_neighbours(of_s, s, of_t, t, found.shared)
+        room = max(room, many)
+        for i in range(min(many, len(found.shared))):
+            x, r1, r2 = found.shared[i]
+            if _touches(skip, s, r1, x, from_s) or _touches(skip, t, r2, x, not to_t):
+                continue
+            if not (from_s or to_t):
+                n = _add(found, n, index, cycle_key(index.relations, r1, r, r2), 1.0)
+                continue
+            first, second, closing = _closure(r, r1, r2, from_s, to_t)
+            share = 1.0 if raw else _share(found, totals, index.relations, r, first, second)
+            n = _add(found, n, index, key_of(index.relations, k.CLOSURE, first, second, closing), share)
+    return n, room
 
 
 @helper
-def _add_triangles(graph, s, r, t, skip, totals, legs, raw, index, found, n):  # type: ignore[no-untyped-def]
-    """Directed triangles and closures, in which both ends have an edge with the same third node."""
-    relations, out, into = index.relations, graph.out, graph.into
-    many = common_neighbours(out, s, into, t, found.shared)
-    for i in range(min(many, len(found.shared))):
-        x, r1, r2 = found.shared[i]
-        if not (_is_skipped(skip, s, r1, x) or _is_skipped(skip, x, r2, t)):
-            share = 1.0 if raw else _share(found, totals, relations, r, r1, r2)
-            n = _add(found, n, index, key_of(relations, k.CLOSURE, r1, r2, r), share)
-    room = many
-    many = common_neighbours(into, s, out, t, found.shared)
-    for i in range(min(many, len(found.shared))):
-        x, r1, r2 = found.shared[i]
-        if not (_is_skipped(skip, x, r1, s) or _is_skipped(skip, t, r2, x)):
-            n = _add(found, n, index, cycle_key(relations, r1, r, r2), 1.0)
-    room = max(room, many)
-    if not legs:
-        return n, room
-    many = common_neighbours(out, s, out, t, found.shared)
-    for i in range(min(many, len(found.shared))):
-        x, r3, r2 = found.shared[i]
-        if not (_is_skipped(skip, s, r3, x) or _is_skipped(skip, t, r2, x)):
-            share = 1.0 if raw else _share(found, totals, relations, r, r, r2)
-            n = _add(found, n, index, key_of(relations, k.CLOSURE, r, r2, r3), share)
-    room = max(room, many)
-    many = common_neighbours(into, s, into, t, found.shared)
-    for i in range(min(many, len(found.shared))):
-        x, r1, r3 = found.shared[i]
-        if not (_is_skipped(skip, x, r1, s) or _is_skipped(skip, x, r3, t)):
-            share = 1.0 if raw else _share(found, totals, relations, r, r1, r)
-            n = _add(found, n, index, key_of(relations, k.CLOSURE, r1, r, r3), share)
-    return n, max(room, many)
+def _touches(skip, node, relation, other, away):  # type: ignore[no-untyped-def]
+    """Whether ``skip`` is the edge between two nodes, away from the first or to it."""
+    return _is_skipped(skip, node, relation, other) if away else _is_skipped(skip, other, relation, node)
+
+
+@helper
+def _closure(r, r1, r2, from_s, to_t):  # type: ignore[no-untyped-def]
+    """The path and what closes it, of s→t in r, an edge of s and x in r1, and one of t and x in r2."""
+    if from_s and to_t:
+        return r1, r2, r  # s→x→t, closed by s→t
+    if from_s:
+        return r, r2, r1  # s→t→x, closed by s→x
+    return r1, r, r2  # x→s→t, closed by x→t
 
 
 @helper
@@ -246,7 +270,7 @@ def changes(graph, index, totals, s, r, t, skip, of_three, legs, raw, stars, fou
     if stars & 2:
         gone = 1 if skip[2] == t and skip[1] == r else 0
         n = add_stars(graph.into, t, r, gone, k.IN_EXACTLY, k.IN_LEAST, of_three, index, found, n)
-    n, pairs = _add_paths(graph, s, r, t, skip, totals, index, found, n)
+    n, pairs = _add_paths(graph, s, r, t, skip, index, found, n)
     room = 0
     if of_three:
         n, room = _add_triangles(graph, s, r, t, skip, totals, legs, raw, index, found, n)

@@ -9,7 +9,7 @@ import numpy as np
 from capse.arrays import Int64s
 from capse.kernels.motifs import keys as k
 from capse.kernels.motifs.graph import MotifGraph, common_neighbours, first_at_least
-from capse.kernels.motifs.keys import cycle_key, key_of, star_key
+from capse.kernels.motifs.keys import cycle_key, equal_star_key, key_of, star_key
 from capse.kernels.motifs.loops import entry, helper
 
 
@@ -78,33 +78,14 @@ def _count(out, into, loops, relations, of_three, room):  # type: ignore[no-unty
             break
         for side, exactly, at_least in ((out, k.OUT_EXACTLY, k.OUT_LEAST), (into, k.IN_EXACTLY, k.IN_LEAST)):
             slots, counts, used = _count_stars(side, x, exactly, at_least, relations, of_three, slots, counts, used)
-        for i in range(into.group_offsets[x], into.group_offsets[x + 1]):
-            for j in range(out.group_offsets[x], out.group_offsets[x + 1]):
-                key = key_of(relations, k.PATH, into.group_relations[i], out.group_relations[j], relations)
-                used += _bump(slots, counts, key)
-                slot = _found(slots, key)
-                counts[slot] += np.int64(into.group_counts[i]) * out.group_counts[j] - 1
-            slots, counts = _grown(slots, counts, used)
+        slots, counts, used = _count_paths(out, into, x, relations, slots, counts, used)
         for edge in range(out.offsets[x], out.offsets[x + 1]):
             y, r = out.nodes[edge], out.relations[edge]
             used += _bump(slots, counts, key_of(relations, k.EDGE, r, relations, relations))
             used = _count_mutual(out, x, y, r, relations, slots, counts, used)
             slots, counts = _grown(slots, counts, used)
-            if not of_three:
-                continue
-            for is_cycle in (False, True):  # x→z→y, and y→z→x
-                first, second = (into, out) if is_cycle else (out, into)
-                found = common_neighbours(first, x, second, y, pairs)
-                if found > len(pairs):
-                    pairs = np.empty((2 * found, 3), np.int64)
-                    common_neighbours(first, x, second, y, pairs)
-                for i in range(found):
-                    z, of_x, of_y = pairs[i]
-                    if not is_cycle:
-                        used += _bump(slots, counts, key_of(relations, k.CLOSURE, of_x, of_y, r))
-                    elif x < min(y, z):  # each once, from its first node
-                        used += _bump(slots, counts, cycle_key(relations, r, of_y, of_x))
-                    slots, counts = _grown(slots, counts, used)
+            if of_three:
+                slots, counts, used, pairs = _count_triangles(out, into, x, y, r, relations, slots, counts, used, pairs)
     return slots, counts, used
 
 
@@ -114,6 +95,38 @@ def _found(slots, key):  # type: ignore[no-untyped-def]
     while slots[slot] != key:
         slot = (slot + 1) & (len(slots) - 1)
     return slot
+
+
+@helper
+def _count_paths(out, into, x, relations, slots, counts, used):  # type: ignore[no-untyped-def]
+    """Paths through x, those back to where they came from among them."""
+    for i in range(into.group_offsets[x], into.group_offsets[x + 1]):
+        for j in range(out.group_offsets[x], out.group_offsets[x + 1]):
+            key = key_of(relations, k.PATH, into.group_relations[i], out.group_relations[j], relations)
+            used += _bump(slots, counts, key)
+            slot = _found(slots, key)
+            counts[slot] += np.int64(into.group_counts[i]) * out.group_counts[j] - 1
+        slots, counts = _grown(slots, counts, used)
+    return slots, counts, used
+
+
+@helper
+def _count_triangles(out, into, x, y, r, relations, slots, counts, used, pairs):  # type: ignore[no-untyped-def]
+    """What the edge x→y closes, x→z→y, and what closes it, y→z→x; ``pairs`` is room for common neighbours."""
+    for is_cycle in (False, True):
+        first, second = (into, out) if is_cycle else (out, into)
+        found = common_neighbours(first, x, second, y, pairs)
+        if found > len(pairs):
+            pairs = np.empty((2 * found, 3), np.int64)
+            common_neighbours(first, x, second, y, pairs)
+        for i in range(found):
+            z, of_x, of_y = pairs[i]
+            if not is_cycle:
+                used += _bump(slots, counts, key_of(relations, k.CLOSURE, of_x, of_y, r))
+            elif x < min(y, z):  # each once, from its first node
+                used += _bump(slots, counts, cycle_key(relations, r, of_y, of_x))
+            slots, counts = _grown(slots, counts, used)
+    return slots, counts, used, pairs
 
 
 @helper
@@ -137,23 +150,23 @@ def _count_mutual(out, x, y, r, relations, slots, counts, used):  # type: ignore
 
 
 @helper
+def _count_equal_stars(a, n, exactly, at_least, relations, of_three, slots, counts, used):  # type: ignore[no-untyped-def]
+    """The stars of a node's n edges of relation a."""
+    for size in range(1, min(n, 3 if of_three else 2) + 1):
+        used += _bump(slots, counts, equal_star_key(relations, at_least, a, size))
+        if size == n:
+            used += _bump(slots, counts, equal_star_key(relations, exactly, a, size))
+    return used
+
+
+@helper
 def _count_stars(side, node, exactly, at_least, relations, of_three, slots, counts, used):  # type: ignore[no-untyped-def]
     """The stars of one node, of one to three of its edges."""
     none = relations
     start, end = side.group_offsets[node], side.group_offsets[node + 1]
     for i in range(start, end):
         a, n = side.group_relations[i], side.group_counts[i]
-        used += _bump(slots, counts, key_of(relations, at_least, a, none, none))
-        if n >= 2:
-            used += _bump(slots, counts, key_of(relations, at_least, a, a, none))
-        if n >= 3 and of_three:
-            used += _bump(slots, counts, key_of(relations, at_least, a, a, a))
-        if n == 1:
-            used += _bump(slots, counts, key_of(relations, exactly, a, none, none))
-        elif n == 2:
-            used += _bump(slots, counts, key_of(relations, exactly, a, a, none))
-        elif n == 3 and of_three:
-            used += _bump(slots, counts, key_of(relations, exactly, a, a, a))
+        used = _count_equal_stars(a, n, exactly, at_least, relations, of_three, slots, counts, used)
         for j in range(start, end):
             if j == i:
                 continue
@@ -167,12 +180,22 @@ def _count_stars(side, node, exactly, at_least, relations, of_three, slots, coun
                 if n == 2 and m == 1:
                     used += _bump(slots, counts, star_key(relations, exactly, a, a, b))
             slots, counts = _grown(slots, counts, used)
-            if not of_three or j < i:
-                continue
-            for h in range(j + 1, end):
-                c = side.group_relations[h]
-                used += _bump(slots, counts, key_of(relations, at_least, a, b, c))
-                if n == 1 and m == 1 and side.group_counts[h] == 1:
-                    used += _bump(slots, counts, key_of(relations, exactly, a, b, c))
-                slots, counts = _grown(slots, counts, used)
+            if of_three and j > i:
+                slots, counts, used = _count_stars_of_three(
+                    side, i, j, end, exactly, at_least, relations, slots, counts, used
+                )
+    return slots, counts, used
+
+
+@helper
+def _count_stars_of_three(side, i, j, end, exactly, at_least, relations, slots, counts, used):  # type: ignore[no-untyped-def]
+    """The stars of a node's i-th and j-th relation and one after them."""
+    a, b = side.group_relations[i], side.group_relations[j]
+    both_once = side.group_counts[i] == 1 and side.group_counts[j] == 1
+    for h in range(j + 1, end):
+        c = side.group_relations[h]
+        used += _bump(slots, counts, key_of(relations, at_least, a, b, c))
+        if both_once and side.group_counts[h] == 1:
+            used += _bump(slots, counts, key_of(relations, exactly, a, b, c))
+        slots, counts = _grown(slots, counts, used)
     return slots, counts, used

@@ -62,6 +62,13 @@ def star_key(relations, family, r1, r2, r3):  # type: ignore[no-untyped-def]
     return key_of(relations, family, r1, r2, r3)
 
 
+@helper
+def equal_star_key(relations, family, relation, size):  # type: ignore[no-untyped-def]
+    """The number of a star of one to three edges of one relation."""
+    second, third = relation if size >= 2 else relations, relation if size == 3 else relations
+    return key_of(relations, family, relation, second, third)
+
+
 def parts_of(key: int, relations: int) -> tuple[int, tuple[int, ...]]:
     """The family and the relations of a key.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 
 from capse.kernels.motifs import keys as k
 
@@ -58,22 +58,19 @@ def _count_pairs(found: Counter[int], edges: list[Edge], relations: int, left_ou
     joined: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for head, relation, tail in edges:
         joined[head, tail].append(relation)
-    for first in edges:
-        for second in edges:
-            if first[2] != second[0]:
-                continue
-            (x, r1, _), (_, r2, z) = first, second
-            if x == z:
-                if first <= second:  # each pair once
-                    found[k.key_of(relations, k.MUTUAL, min(r1, r2), max(r1, r2), relations)] += 1
-                continue
-            found[k.key_of(relations, k.PATH, r1, r2, relations)] += 1
-            if left_out not in (first, second):
-                for r3 in joined.get((x, z), ()):
-                    found[k.key_of(relations, k.CLOSURE, r1, r2, r3)] += 1
-            if x < min(first[2], z):  # each triangle once, from its first node
-                for r3 in joined.get((z, x), ()):
-                    found[k.cycle_key(relations, r1, r2, r3)] += 1
+    for first, second in product(edges, edges):
+        (x, r1, y), (start, r2, z) = first, second
+        if y != start:
+            continue
+        if x == z:
+            if first <= second:  # each pair once
+                found[k.key_of(relations, k.MUTUAL, min(r1, r2), max(r1, r2), relations)] += 1
+            continue
+        found[k.key_of(relations, k.PATH, r1, r2, relations)] += 1
+        closing = [] if left_out in (first, second) else joined.get((x, z), [])
+        found.update(k.key_of(relations, k.CLOSURE, r1, r2, r3) for r3 in closing)
+        if x < min(y, z):  # each triangle once, from its first node
+            found.update(k.cycle_key(relations, r1, r2, r3) for r3 in joined.get((z, x), []))
 
 
 def _count_stars(found: Counter[int], degree: Counter[int], relations: int, exactly: int, at_least: int) -> None:

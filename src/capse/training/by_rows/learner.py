@@ -26,6 +26,7 @@ from capse.training.by_rows.entity_table import EntityTable
 from capse.training.by_rows.parts import Gradients, PartsOfBatch, add_all
 from capse.training.by_rows.row_optimizers import build_row_optimizer
 from capse.training.checkpoints import pack, unpack
+from capse.training.learner import ObjectiveLearner
 from capse.training.losses import Softmax
 from capse.training.objectives import AllEntitiesObjective, Objective, SampledObjective
 from capse.training.optimizers import Optimizer, build_optimizer
@@ -52,8 +53,10 @@ class Division:
         return Shares(Blocks(entities, self.parts), self.group) if self.sharded else None
 
 
-class RowLearner:
+class RowLearner(ObjectiveLearner):
     """Lowers an objective's loss; the entity table by rows, all else by torch's optimisers."""
+
+    model: TripleModel
 
     def __init__(
         self,
@@ -65,8 +68,7 @@ class RowLearner:
         """Where the table is divided too, the model has its share of it already: see `TripleModel.keep_rows`."""
         model = objective.model
         assert isinstance(model, TripleModel)
-        self.model, self.examples = model, objective.examples
-        self.objective, self.precision = objective, training.precision
+        super().__init__(objective, training)
         self.division = division or Division()
         model.constrain()  # a row that is never touched is never pulled back either
         blocks, group = Blocks(model.entity_count, self.division.parts), self.division.group
@@ -86,13 +88,6 @@ class RowLearner:
             f"loss.name={objective.loss.name} with these negatives cannot be trained by rows or divided", _NEEDS
         )
 
-    @property
-    def device(self) -> torch.device:
-        return self.model.device
-
-    def train(self, mode: bool) -> None:
-        self.objective.train(mode)
-
     def step(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
         self.steps += 1
         with matmul_precision("high" if self.precision == "tf32" else None):
@@ -103,7 +98,7 @@ class RowLearner:
         with torch.no_grad():
             self.model.scorer.constrain(values, self.model.relations.detach())
             self.table.put(places, values)
-        return loss * (1 if self.objective.loss.reduction == "sum" else epoch.size(step))
+        return self.summed(loss, epoch, step)
 
     def _added_up(self, dense: Mapping[Node, list[Tensor] | None]) -> list[Tensor]:
         """The loss, the gradients of relations and weights, and the buffers: of all parts."""
@@ -132,9 +127,6 @@ class RowLearner:
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.gradients.keep(gradients[len(weights) :])
-
-    def flush(self) -> None:
-        pass
 
     @property
     def row_names(self) -> frozenset[str]:
