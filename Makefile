@@ -45,7 +45,7 @@ test-slow: install  ## servers, browsers, long kills, full data sets (under 45 m
 soak: install    ## an hour of mixed load on a service, a hundred kills, ten thousand made-up files to import
 	$(BIN)/pytest -m soak
 
-coverage: install  ## the tests again, with the share of lines and branches that they run; fails below the floor in pyproject.toml
+coverage: install  ## the tests again, with the share of lines and branches that they run
 	$(BIN)/pytest -n auto --dist worksteal --cov
 
 test-lowest:     ## the tests of the core packages with the lowest versions that pyproject.toml allows, torch excepted

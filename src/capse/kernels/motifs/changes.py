@@ -216,40 +216,36 @@ def _share(found, totals, relations, r, r1, r2):  # type: ignore[no-untyped-def]
 @helper
 def _add_triangles(graph, s, r, t, skip, totals, legs, raw, index, found, n):  # type: ignore[no-untyped-def]
     """Directed triangles and closures, in which both ends have an edge with the same third node."""
-    room = 0
-    for from_s, to_t in ((True, True), (False, False), (True, False), (False, True)):
-        if from_s != to_t and not legs:
-            continue
-        of_s, of_t = graph.out if from_s else graph.into, graph.into if to_t else graph.out
-        many = common_neighbours(of_s, s, of_t, t, found.shared)
-        room = max(room, many)
-        for i in range(min(many, len(found.shared))):
-            x, r1, r2 = found.shared[i]
-            if _touches(skip, s, r1, x, from_s) or _touches(skip, t, r2, x, not to_t):
-                continue
-            if not (from_s or to_t):
-                n = _add(found, n, index, cycle_key(index.relations, r1, r, r2), 1.0)
-                continue
-            first, second, closing = _closure(r, r1, r2, from_s, to_t)
-            share = 1.0 if raw else _share(found, totals, index.relations, r, first, second)
-            n = _add(found, n, index, key_of(index.relations, k.CLOSURE, first, second, closing), share)
-    return n, room
-
-
-@helper
-def _touches(skip, node, relation, other, away):  # type: ignore[no-untyped-def]
-    """Whether ``skip`` is the edge between two nodes, away from the first or to it."""
-    return _is_skipped(skip, node, relation, other) if away else _is_skipped(skip, other, relation, node)
-
-
-@helper
-def _closure(r, r1, r2, from_s, to_t):  # type: ignore[no-untyped-def]
-    """The path and what closes it, of s→t in r, an edge of s and x in r1, and one of t and x in r2."""
-    if from_s and to_t:
-        return r1, r2, r  # s→x→t, closed by s→t
-    if from_s:
-        return r, r2, r1  # s→t→x, closed by s→x
-    return r1, r, r2  # x→s→t, closed by x→t
+    relations, out, into = index.relations, graph.out, graph.into
+    many = common_neighbours(out, s, into, t, found.shared)
+    for i in range(min(many, len(found.shared))):
+        x, r1, r2 = found.shared[i]
+        if not (_is_skipped(skip, s, r1, x) or _is_skipped(skip, x, r2, t)):
+            share = 1.0 if raw else _share(found, totals, relations, r, r1, r2)
+            n = _add(found, n, index, key_of(relations, k.CLOSURE, r1, r2, r), share)
+    room = many
+    many = common_neighbours(into, s, out, t, found.shared)
+    for i in range(min(many, len(found.shared))):
+        x, r1, r2 = found.shared[i]
+        if not (_is_skipped(skip, x, r1, s) or _is_skipped(skip, t, r2, x)):
+            n = _add(found, n, index, cycle_key(relations, r1, r, r2), 1.0)
+    room = max(room, many)
+    if not legs:
+        return n, room
+    many = common_neighbours(out, s, out, t, found.shared)
+    for i in range(min(many, len(found.shared))):
+        x, r3, r2 = found.shared[i]
+        if not (_is_skipped(skip, s, r3, x) or _is_skipped(skip, t, r2, x)):
+            share = 1.0 if raw else _share(found, totals, relations, r, r, r2)
+            n = _add(found, n, index, key_of(relations, k.CLOSURE, r, r2, r3), share)
+    room = max(room, many)
+    many = common_neighbours(into, s, into, t, found.shared)
+    for i in range(min(many, len(found.shared))):
+        x, r1, r3 = found.shared[i]
+        if not (_is_skipped(skip, x, r1, s) or _is_skipped(skip, x, r3, t)):
+            share = 1.0 if raw else _share(found, totals, relations, r, r1, r)
+            n = _add(found, n, index, key_of(relations, k.CLOSURE, r1, r, r3), share)
+    return n, max(room, many)
 
 
 @helper
