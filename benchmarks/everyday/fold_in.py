@@ -3,7 +3,7 @@
 Of entities with 4 to 50 training facts, 600 (of the embedded graph 120) are held out: the model is trained without any
 triple that they are in. Half of each one's facts is given back, for folding in and for training again; the other half
 is asked for, both sides, filtered. Settings of folding in were chosen on 100 of WN18RR's; figures are of the other 500
-(of the embedded graph 100). Facts whose relation or other end would be in no triple any more are left out of everything.
+(of the embedded graph 100). Facts whose relation or other end would be in no triple any more are left out.
 """
 
 from __future__ import annotations
