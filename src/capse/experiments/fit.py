@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -223,10 +223,14 @@ class _Validator:
         self.group = group
         self.divided = DividedModel(model, shares) if shares else None
         self.metric = ChosenMetric.named(recipe.validation.metric)
-        self.model = model
-        known = np.concatenate([graph.train, graph.valid])
-        self.known = TripleIndex(known, len(graph.entities), len(graph.relations))
+        self.model, self.graph = model, graph
         self.triples = validation_triples(graph, recipe.validation, recipe.training.seed)
+
+    @cached_property
+    def known(self) -> TripleIndex:
+        """Made by the first validation: it takes more memory than the triples themselves."""
+        known = np.concatenate([self.graph.train, self.graph.valid])
+        return TripleIndex(known, len(self.graph.entities), len(self.graph.relations))
 
     def __call__(self) -> tuple[float, dict[str, Any]]:
         if self.divided is not None:
