@@ -126,7 +126,7 @@ def _fold_in(record: dict[str, Any]) -> list[str]:
         f"That folding in keeps 90 % of it is **{reached}**; the mean is",
         f"{mean(shares):.0%}.",
         "",
-        *table([*header, "10,000 old scores unchanged"], rows),
+        *table([*header, "old scores unchanged"], rows),
     ]
 
 
