@@ -53,7 +53,7 @@ def apply(section: str, tree: Path) -> list[str]:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what a checkout holds, without recorded results."""
     folder = tmp_path_factory.mktemp("tree")
-    for name in ("src", "tests", "tools"):
+    for name in ("src", "tests", "tools", "benchmarks"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / file, folder / file)
