@@ -35,6 +35,7 @@ def as_number(text: str) -> float | None:
     >>> as_number("-1.5"), as_number("1970-01-02"), as_number("1970-01-01T00:00:10Z"), as_number("1971-01")
     (-1.5, 86400.0, 10.0, 31536000.0)
     >>> as_number("nan"), as_number("tall")
+    (None, None)
     """
     try:
         number = float(text)
@@ -44,20 +45,20 @@ def as_number(text: str) -> float | None:
 
 
 def as_date(text: str) -> float | None:
-    """A year, month, day or moment as seconds since 1970; None for anything else.
+    """A year, month, day or moment as seconds since 1970; None for anything else. The zone of a day is left out.
 
     >>> as_date("1971"), as_date("1970-01-02+01:00"), as_date("-0044-03-15")
     (31536000.0, 86400.0, None)
     """
     stated = text.strip()
-    missing = {4: "-01-01", 7: "-01"}.get(len(stated), "")
-    for form in (stated + missing, stated[:10]):
-        try:
-            moment = datetime.fromisoformat(form)
-        except ValueError:
-            continue
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return None
+    if stated[10:11] in ("+", "-", "Z"):  # Python would take the zone for a time
+        stated = stated[:10]
+    stated += {4: "-01-01", 7: "-01"}.get(len(stated), "")
+    try:
+        moment = datetime.fromisoformat(stated)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def read_values(path: Path) -> Iterator[Value]:
