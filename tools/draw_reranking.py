@@ -53,7 +53,7 @@ def record_example(log: SearchLog) -> None:
             continue
         rows = log.rows(np.array([impression]))
         chosen = log.position[rows[log.satisfied[rows]]]
-        if impression in test and len(states[user].recent) >= 10 and chosen.min() > 5:
+        if impression in test and len(states[user].clicks) >= 10 and chosen.min() > 5:
             break
     shown = [log.documents.ids[number] for number in log.document[rows]]
     query, at = log.queries[log.query[impression]], to_seconds(int(log.time[impression]))
@@ -68,7 +68,7 @@ def record_example(log: SearchLog) -> None:
         }
         for one in ranked
     ]
-    past = [title[document.id] or document.id for document in states[user].recent[-3:]]
+    past = [title[click.document] or click.document for click in states[user].clicks[-3:]]
     example = {"log": log.name, "query": query, "documents": documents, "past": past}
     write_json(EXAMPLE, example | provenance())
 
