@@ -109,7 +109,7 @@ def test_a_cut_utf16_file_is_named(tmp_path: Path) -> None:
         read(tmp_path / "x.tsv", "a\tb\tc\n".encode("utf-16")[:-1])
 
 
-@pytest.mark.parametrize("encoding", ["", "a\0b", "undefined", "rot13", "no such"])
+@pytest.mark.parametrize("encoding", ["", "a\0b", "undefined", "rot13", "no such", "unicode_escape"])
 def test_encodings_that_are_none(tmp_path: Path, encoding: str) -> None:
     with pytest.raises(SettingsError, match="there is no text encoding"):
         read(tmp_path / "x.tsv", b"a\tb\tc\n", encoding=encoding)

@@ -7,6 +7,7 @@ error that names the line.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +36,7 @@ from capse.graph.readers.rows import (
 from capse.graph.readers.weights import weight_place, weighted_source
 
 _BLOCK = 16 << 20  # bytes
+_OF_SOURCE_CODE = ("unicode-escape", "raw-unicode-escape")  # Python's string literals: no encoding that files have
 _MOST_HELD = 1 << 30  # bytes of a file that has to be unpacked in memory
 _ARROWS_NAMES = {"": None, ".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # of compressions; it cannot read .xz
 
@@ -66,6 +68,8 @@ class Delimited(GraphFormat):
             raise SettingsError(f"{len(self.columns)} columns are named", "name those of head, relation and tail")
         try:
             " ".encode("utf-8" if self.encoding is None else self.encoding or "?")
+            if codecs.lookup(self.encoding or "utf-8").name in _OF_SOURCE_CODE:
+                raise LookupError
         except (LookupError, ValueError) as error:  # unknown; not a name, or of no use
             raise SettingsError(f"there is no text encoding {self.encoding!r}", "try utf-8 or windows-1252") from error
 
