@@ -92,7 +92,29 @@ def _gitsearch() -> list[str]:
         "",
         *_table(["method", "MRR", "Hits@1", "NDCG@10", "seeds"], rows),
         "",
+        *_kernels(),
     ]
+
+
+def _kernels() -> list[str]:
+    """By how much figures move with the kernels of NumPy's BLAS."""
+    path = RESULTS / "search" / "blas.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    lines = []
+    for method, found in record["methods"].items():
+        one, other = found["prequential"]["difference"]["mrr"], found["frozen"]["difference"]["mrr"]
+        first, second = (kernel.rpartition(" ")[2] for kernel in found["blas"])
+        lines += [
+            f"The same seed gives other trees where NumPy's BLAS rounds differently: with its kernels for {second}",
+            f"instead of {first}, `{method}` with seed {record['seed']} has an MRR {_moved(one)}, {_moved(other)} with frozen",
+            "history ([record](../results/search/blas.json)). Of figures made on other machines expect no more.",
+            "",
+        ]
+    return lines
+
+
+def _moved(difference: float) -> str:
+    return f"{abs(difference):.4f} {'lower' if difference < 0 else 'higher'}"
 
 
 def _one_network() -> list[str]:
