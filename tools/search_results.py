@@ -106,8 +106,8 @@ def _kernels() -> list[str]:
         first, second = (kernel.rpartition(" ")[2] for kernel in found["blas"])
         lines += [
             f"The same seed gives other trees where NumPy's BLAS rounds differently: with its kernels for {second}",
-            f"instead of {first}, `{method}` with seed {record['seed']} has an MRR {_moved(one)}, {_moved(other)} with frozen",
-            "history ([record](../results/search/blas.json)). Of figures made on other machines expect no more.",
+            f"instead of {first}, `{method}` with seed {record['seed']} has an MRR {_moved(one)}, {_moved(other)} with",
+            "frozen history ([record](../results/search/blas.json)). Of figures made on other machines expect no more.",
             "",
         ]
     return lines
