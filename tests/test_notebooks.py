@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,7 @@ def test_shows_what_it_printed(path):
     assert {output.output_type for cell in cells for output in cell.outputs} <= {
         "stream", "display_data", "execute_result",
     }  # fmt: skip
-    assert "/work/" not in path.read_text(encoding="utf-8")
-    assert "/tmp/" not in path.read_text(encoding="utf-8")
+    assert not re.search(r"/(home|root|tmp|work)/", path.read_text(encoding="utf-8")), "a path of the machine it ran on"
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from capse.kernels import fused
+from capse.kernels.duel_tables import Tables
 from capse.kernels.scoring import INSTALLED, wanted_kernel
 from capse.models import Scorer, TripleModel
 from capse.models.distmult import DistMultScorer
@@ -44,7 +45,7 @@ class DuelStep:
     def __call__(self, rows: Tensor) -> Tensor:
         """The step on numbers that were drawn; returns the discriminator's loss."""
         objective, mean = self.objective, self.objective.loss.reduction == "mean"
-        discriminator, generator = (self.kernels.Tables(*each.tables, *each.gradients) for each in self.players)
+        discriminator, generator = (Tables(*each.tables, *each.gradients) for each in self.players)
         losses, rewards = self.kernels.play(
             discriminator,
             generator,

@@ -9,25 +9,16 @@ gradient at zero.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from capse.kernels.compiled import compiled_for_one_thread
+from capse.kernels.duel_tables import Tables
 from capse.kernels.fused import pull_rows
 from capse.kernels.row_adam import BETA1, BETA2, EPSILON
 
 BLOCK = 2**12  # numbers of a table that Adam changes before their vectors are pulled into the ball
-
-
-class Tables(NamedTuple):
-    """A model's tables, and what has been added to their gradients since `descend` was last called."""
-
-    entities: Tensor
-    relations: Tensor
-    of_entities: Tensor
-    of_relations: Tensor
 
 
 def play(

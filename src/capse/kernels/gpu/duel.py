@@ -9,23 +9,15 @@ last bits may differ from call to call.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from capse.kernels.duel_tables import Tables
+
 ROWS = 32  # of a table that one program changes
-
-
-class Tables(NamedTuple):
-    """A model's tables, float32, and what has been added to their gradients since `descend` was last called."""
-
-    entities: Tensor
-    relations: Tensor
-    of_entities: Tensor
-    of_relations: Tensor
 
 
 def play(
