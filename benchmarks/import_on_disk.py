@@ -1,11 +1,12 @@
 """How `capse data import --on-disk` grows: seconds, memory and disk for one, ten and a hundred million made-up triples.
 
-    python -m benchmarks import-on-disk            one and ten million
-    python -m benchmarks.import_on_disk 100000000  a hundred million, recorded under a name of its own
+    python -m benchmarks import-on-disk                    one and ten million
+    python -m benchmarks.import_on_disk 1000000 100000000  a hundred million, recorded under a name of its own
 
-A tenth as many entities as triples, with labels of 20 to 60 characters; half of the ends are drawn evenly, half with
-a probability that falls like 1/rank. Memory is the process's own (RssAnon), mapped pages of files counted apart;
-both, and the disk that is in use, are looked at four times a second.
+With `make FOLDER` before the sizes, triples are written there and nothing is measured; with `from FOLDER` they are read
+from there. A tenth as many entities as triples, with labels of 20 to 60 characters; half of the ends are drawn evenly,
+half with a probability that falls like 1/rank. Memory is the process's own (RssAnon), mapped pages of files counted
+apart; both, and the disk that is in use, are looked at four times a second.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ _CHUNK = 1_000_000
 _CODE = "from capse.cli.data import app; app()"
 
 
-def run(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
-    found = {f"{size:,}": _import(size) for size in sizes}
+def run(sizes: tuple[int, ...] = SIZES, made: Path | None = None) -> dict[str, Any]:
+    found = {f"{size:,}": _import(size, made) for size in sizes}
     seconds = [each["processor seconds"] for each in found.values()]
     grown = {"growth": round(seconds[-1] / seconds[0], 2), "growth of triples": sizes[-1] / sizes[0]}
     return {"imports": found, "memory_gib allowed to DuckDB": 2.0, "cores": os.cpu_count(), **grown}
 
 
-def _import(triples: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as scratch:
-        files = _make(Path(scratch), triples)
+def _import(triples: int, made: Path | None = None) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(dir=made) as scratch:
+        files = sorted(made.glob(f"{triples}-*.tsv")) if made else _make(Path(scratch), triples)
         text = sum(file.stat().st_size for file in files) / 2**30
         out = Path(scratch, "graph")
         measured = _measured(Path(scratch), "import", *map(str, files), "--on-disk", "--out", str(out))
@@ -56,7 +57,7 @@ def _make(folder: Path, triples: int) -> list[Path]:
     relations = pa.array([f"http://example.org/property/P{number}" for number in range(RELATIONS)])
     options = pacsv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
     schema = pa.schema([(column, pa.string()) for column in "hrt"])
-    paths = [folder / f"part-{number}.tsv" for number in range(FILES)]
+    paths = [folder / f"{triples}-{number}.tsv" for number in range(FILES)]
     for number, path in enumerate(paths):
         rows = triples // FILES + (triples % FILES if number == 0 else 0)
         with pacsv.CSVWriter(str(path), schema, write_options=options) as writer:
@@ -117,12 +118,21 @@ def _disk(folder: Path) -> float:
     return total / 2**30
 
 
-if __name__ == "__main__":
+def _main(arguments: list[str]) -> None:
     from benchmarks.__main__ import RESULTS
     from capse.runs.atomic import write_json
     from capse.runs.records import provenance
 
-    asked = tuple(map(int, sys.argv[1:]))
-    name = f"import-on-disk-{asked[-1] // 1_000_000}-million"
-    origin = provenance() | {"command": f"python -m benchmarks.import_on_disk {' '.join(sys.argv[1:])}"}
-    write_json(RESULTS / "benchmarks" / f"{name}.json", {"benchmark": name, **run(asked), **origin})
+    made = Path(arguments[1]) if arguments[0] in ("make", "from") else None
+    sizes = tuple(map(int, arguments[2:] if made else arguments))
+    if arguments[0] == "make" and made:
+        for size in sizes:
+            _make(made, size)
+        return
+    name = f"import-on-disk-{sizes[-1] // 1_000_000}-million"
+    origin = provenance() | {"command": f"python -m benchmarks.import_on_disk {' '.join(map(str, sizes))}"}
+    write_json(RESULTS / "benchmarks" / f"{name}.json", {"benchmark": name, **run(sizes, made), **origin})
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

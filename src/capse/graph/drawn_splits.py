@@ -57,7 +57,7 @@ class _Holding:
     def hold_out(self, wanted: int) -> Positions:
         rounds, count = [np.empty(0, np.int64)], 0
         while count < wanted:
-            spare = self._spare()[count - wanted :]
+            spare = self._spare(wanted - count)
             if len(spare) == 0:
                 raise SettingsError(
                     f"{wanted:,} triples were to be held out, but after {count:,} each one left has an entity or "
@@ -75,7 +75,8 @@ class _Holding:
             places = start + np.flatnonzero(~self.held[start : start + _CHUNK])
             yield places, self.triples[self.order[places]]
 
-    def _spare(self) -> Positions:
+    def _spare(self, wanted: int) -> Positions:
+        """The last places whose triples nobody holds on to, as many as are wanted or there are."""
         entity_count, relation_count = np.zeros(self.entities, np.int64), np.zeros(self.relations, np.int64)
         for _, (heads, relations, tails) in ((places, rows.T) for places, rows in self._chunks()):
             np.add.at(entity_count, heads, 1)
@@ -94,10 +95,12 @@ class _Holding:
             np.minimum.at(entity_holds, rows[:, 0], rank)
             np.minimum.at(entity_holds, rows[:, 2], rank)
             np.minimum.at(relation_holds, rows[:, 1], rank)
-        found = []
+        found: list[Positions] = []
         for places, rows in self._chunks():
             rank, may = ranks(places, rows)
             heads, relations, tails = rows.T
             holds = (entity_holds[heads] == rank) | (entity_holds[tails] == rank) | (relation_holds[relations] == rank)
             found.append(places[may & ~holds])
-        return np.concatenate(found)
+            while sum(map(len, found[1:])) >= wanted:
+                del found[0]
+        return np.concatenate(found)[-wanted:]

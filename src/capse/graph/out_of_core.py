@@ -182,6 +182,7 @@ class _Import:
             empty = np.empty((0, 3), np.int32)
             found[split] = np.memmap(path, np.int32, "r", shape=(kept, 3)) if kept else empty
             repeated[split] = count - kept
+        self._do("DROP TABLE ids")  # and so what DuckDB keeps of it in memory
         if "train" in found and not len(found["train"]):
             raise DataError("no training triples in these files", "head, relation and tail are wanted on each line")
         return found, repeated
