@@ -2,9 +2,10 @@
 
     python tools/mutation_table.py [MODULE ...]
 
-Of each module so many mutants are drawn with one seed and tried. A later call tries again what survived, with the
-tests as they are by then, and leaves the rest alone; where a module has changed, so that other mutants are drawn, all
-of them are tried. The outcome of the first trial stays in the table, which so says what the tests had missed.
+Of each module so many mutants are drawn with one seed and tried. A later call draws as many as the first, tries again
+what survived, with the tests as they are by then, and leaves the rest alone; where a module has changed, so that other
+mutants are drawn, all of them are tried. The outcome of the first trial stays in the table, which so says what the
+tests had missed.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ RECORD, TABLE = ROOT / "results" / "mutation.json", ROOT / "results" / "mutation
 COLUMNS = ("mutants", "noticed", "survived", "killed since", "explained", "open")
 HEAD = """# Mutants of the core
 
-`tools/mutation_table.py` makes {count} small mistakes in each module, one at a time, drawn with seed {seed}, and runs
-the tests that `tools/mutation.yaml` names. A timeout counts as noticed. Then tests were written, and what had
-*survived* was tried again with them. *Explained*: the mistake makes no difference, and `mutation.yaml` says why.
+`tools/mutation_table.py` makes {count} small mistakes in each module (12 in those that were tried first), one at a
+time, drawn with seed {seed}, and runs the tests that `tools/mutation.yaml` names. A timeout counts as noticed. Then
+tests were written, and what had *survived* was tried again with them. *Explained*: the mistake makes no difference,
+and `mutation.yaml` says why.
 *Open*: neither. Commits and every mutant are in `mutation.json`.
 
 **{noticed} of {all} were noticed at first, {now} of {all} are now.**
@@ -51,7 +53,8 @@ def main() -> None:
 def tried(module: Path, tests: list[str], plan: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
     """A module's mutants with their first and their last outcome."""
     source = (ROOT / module).read_text(encoding="utf-8")
-    drawn, lines = sample(source, plan["count"], plan["seed"]), source.splitlines()
+    count = len(known["mutants"]) if known else plan["count"]
+    drawn, lines = sample(source, count, plan["seed"]), source.splitlines()
     now = {"commit": commit(), "date": date.today().isoformat()}
     rows = [{"code": lines[one.line - 1].strip(), "was": one.was, "text": one.text} for one in drawn]
     if known is None or rows != [{key: row[key] for key in ("code", "was", "text")} for row in known["mutants"]]:

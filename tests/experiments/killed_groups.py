@@ -10,7 +10,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -31,6 +30,7 @@ from capse.graph.dataset import load_graph
 from capse.runs.atomic import atomic_path
 from capse.runs.folder import RunFolder
 from tests.experiments.in_processes import Stop, training_of
+from tests.ports import hold_port
 
 Work = Callable[[], object]
 PATIENCE = 300.0  # seconds that those who are left may take to end
@@ -40,9 +40,7 @@ class Group:
     """Forked processes that find each other as torchrun's do; each one's output and errors are a file."""
 
     def __init__(self, folder: Path, count: int, work: Work) -> None:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+        self.held, port = hold_port()
         self.logs = [folder / f"log-{rank}" for rank in range(count)]
         self.children = [self._fork(rank, count, port, work) for rank in range(count)]
 
@@ -91,6 +89,7 @@ class Group:
                     if statuses[rank]:
                         self._terminate(statuses)
             time.sleep(0.01)
+        self.held.close()
         return [statuses[rank] for rank in range(len(self.children))]
 
     def all_live(self) -> bool:

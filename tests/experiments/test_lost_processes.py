@@ -22,12 +22,20 @@ IN_TIME = 60.0
 
 def begin(out: Path) -> list[subprocess.Popen[str]]:
     """Two processes that train for long, once they have saved something."""
-    processes = start_together(2, "-m", "capse", *training_of("complex", out, **LONG))
-    until = time.monotonic() + IN_TIME
-    while not list(out.glob("checkpoints/last.safetensors")):
+    return once_they_save(out, start_together(2, "-m", "capse", *training_of("complex", out, **LONG)))
+
+
+def once_they_save(out: Path, processes: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
+    until, before = time.monotonic() + IN_TIME, saved(out)
+    while saved(out) == before:
         assert time.monotonic() < until, ends_of(processes, 1)
         time.sleep(0.1)
     return processes
+
+
+def saved(out: Path) -> list[int]:
+    """When the last checkpoint was written, if there is one."""
+    return [file.stat().st_mtime_ns for file in out.glob("checkpoints/last.safetensors")]
 
 
 @pytest.mark.slow
@@ -38,8 +46,8 @@ def test_a_killed_process_is_named_and_what_was_saved_is_whole(tmp_path: Path) -
     assert (status, killed) == (2, -signal.SIGKILL)
     lines = [line for line in said.splitlines() if line.startswith("error: ")]
     assert lines == ["error: process 0 of 2 lost process 1: what was saved is whole: go on with --resume"]
-    resumed = start_together(2, "-m", "capse", "train", "--resume", "--out", tmp_path / "run")
-    time.sleep(10)
+    out = tmp_path / "run"
+    resumed = once_they_save(out, start_together(2, "-m", "capse", "train", "--resume", "--out", out))
     for process in resumed:
         process.send_signal(signal.SIGINT)
     assert [status for status, *_ in ends_of(resumed, IN_TIME)] == [130, 130]

@@ -7,12 +7,10 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import closing
 
 import pytest
 
@@ -21,6 +19,7 @@ from capse.errors import DataError, SettingsError, StoreError, StreamError
 from capse.service.store import Store
 from capse.service.streams import STREAMS, Message, open_stream
 from capse.service.streams.consumer import Consumer, read_event
+from tests.ports import hold_port
 
 NOW = 1_700_000_000
 
@@ -190,9 +189,7 @@ def redis_server(tmp_path):
     program = shutil.which("redis-server")
     if program is None:
         pytest.skip("no redis-server")
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    held, port = hold_port()
     running = []
 
     def start():
@@ -216,6 +213,7 @@ def redis_server(tmp_path):
 
     yield f"redis://127.0.0.1:{port}/0", start, stop
     stop()
+    held.close()
 
 
 @pytest.mark.slow
