@@ -27,7 +27,7 @@ from capse.graph.dataset import load_graph
 from capse.graph.link_prediction.evaluation import evaluate
 from capse.kernels import workspace
 from capse.kernels.cpu.lanes import load, plus, store, times_plus
-from capse.kernels.cpu.walk import WIDE
+from capse.kernels.cpu.sweep import WIDE
 from capse.kernels.scoring import forced
 from capse.kernels.threads import SHARES_PER_THREAD, in_threads
 from capse.models import ModelSettings, TripleModel, build_model

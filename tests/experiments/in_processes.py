@@ -84,5 +84,5 @@ def do_all(folder: Path, group: Group) -> None:
 
 if __name__ == "__main__":
     # Others than the first wait for torchrun, which is not here.
-    with mock.patch("capse.cli.let_the_first_speak"), joined(60) as everyone:
+    with mock.patch("capse.cli.wait_for_first_rank"), joined(60) as everyone:
         do_all(Path(sys.argv[1]), everyone)

@@ -56,7 +56,7 @@ class Group:
         os.dup2(log, 1), os.dup2(log, 2)
         status = 1
         try:
-            with mock.patch("capse.cli.let_the_first_speak"):
+            with mock.patch("capse.cli.wait_for_first_rank"):
                 work()
             status = 0
         except SystemExit as stop:

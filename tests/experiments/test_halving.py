@@ -10,7 +10,7 @@ import capse
 from capse.errors import CapseError, RunError, SettingsError
 from capse.experiments import halving, workers
 from capse.experiments.automatic import choose
-from capse.experiments.candidates import SHOWN, candidates, settings_of
+from capse.experiments.candidate_recipes import SHOWN, candidates, settings_of
 from capse.experiments.fit import fit
 from capse.experiments.halving import HalvingListener, tune_within
 from capse.experiments.study import StudyFolder

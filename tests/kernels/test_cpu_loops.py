@@ -20,7 +20,7 @@ from capse.kernels.cpu.columns import sort_columns
 from capse.kernels.cpu.lanes import next_up
 from capse.kernels.cpu.pieces import piece_buffers, sort_pieces
 from capse.kernels.cpu.sorting import argsort
-from capse.kernels.cpu.walk import _walk_share
+from capse.kernels.cpu.sweep import _sweep_share
 from capse.kernels.threads import _pool, in_threads
 
 floats = {np.float32: st.floats(width=32, allow_nan=False), np.float64: st.floats(allow_nan=False)}
@@ -153,7 +153,7 @@ class TestKeptMachineCode:
     def test_the_stamp_is_of_every_file_of_the_folder(self):
         folder = Path(loops.__file__).parent
         assert [name for name, _, _ in loops._SOURCES] == sorted(path.name for path in folder.glob("*.py"))
-        for function in (batch._forward, batch._backward, _walk_share, gradient._share, columns._sort_share):
+        for function in (batch._forward, batch._backward, _sweep_share, gradient._share, columns._sort_share):
             assert function._cache._cache_file._source_stamp == loops._SOURCES
 
     def test_without_a_stamp_nothing_is_kept(self, monkeypatch):

@@ -10,10 +10,10 @@ import torch
 
 from capse.errors import RunError
 from capse.training import cuda_graphs
+from capse.training.adversarial_step import AdversarialStep
 from capse.training.adversary import Adversary, build_adversarial
 from capse.training.batches import Epoch
 from capse.training.cuda_graphs import DrawnBlock, GraphStep, graph_step
-from capse.training.duel_step import DuelStep
 from capse.training.losses import Loss
 from capse.training.negatives import Negatives
 from capse.training.objectives import build_objective
@@ -115,7 +115,7 @@ def test_a_block_is_drawn_once_and_each_one_from_numbers_of_its_own(block, monke
 def test_not_used_on_a_cpu(make_trainer):
     trainer = make_trainer()
     assert trainer.learner.quick_step is None
-    assert graph_step(trainer.learner.objective, Optimizer(), trainer.learner.paces, batch_size=4) is None
+    assert graph_step(trainer.learner.objective, Optimizer(), trainer.learner.rate_factors, batch_size=4) is None
 
 
 class Still:
@@ -141,7 +141,7 @@ def test_a_step_that_cannot_be_recorded_is_launched(make_trainer, without_stream
     """With the weights of a plain optimiser on the same triples, one warning, and a rate that follows the schedule."""
     settings = {"optimizer": Optimizer(name, schedule="cosine"), "regularizer": Regularizer(l2=0.1)}
     trainer = make_trainer(model, **settings)
-    trainer.learner.quick_step = GraphStep(trainer.learner.objective, trainer.learner.paces)
+    trainer.learner.quick_step = GraphStep(trainer.learner.objective, trainer.learner.rate_factors)
     monkeypatch.setattr(trainer.learner.quick_step, "_record", fail)
     with pytest.warns(UserWarning, match=r"training goes on slowly: a step could not be recorded \(no GPU\)") as heard:
         losses, tensors = train(trainer)
@@ -267,14 +267,14 @@ def test_two_models_in_kernels_of_our_own_are_replayed(make_trainer, monkeypatch
     pytest.importorskip("triton")
     settings = {"loss": Loss("margin", margin=3.0, reduction=reduction), "count": 1, "device": "cuda"}
     replayed = make_trainer(TWO, **settings)
-    assert isinstance(replayed.learner.quick_step.work, DuelStep)
+    assert isinstance(replayed.learner.quick_step.work, AdversarialStep)
     losses, tensors = train(replayed)
     assert replayed.learner.quick_step.recordings.keys() == {3, 4}
     launched = make_trainer(TWO, **settings)
     launched.learner.quick_step.records = False
     monkeypatch.setenv("CAPSE_KERNEL", "reference")
     by_torch = make_trainer(TWO, **settings)
-    assert not isinstance(by_torch.learner.quick_step.work, DuelStep)
+    assert not isinstance(by_torch.learner.quick_step.work, AdversarialStep)
     for other in (launched, by_torch):
         expected_losses, expected = train(other)
         assert losses == pytest.approx(expected_losses, rel=1e-4)

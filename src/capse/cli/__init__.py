@@ -17,7 +17,7 @@ from capse import __version__
 from capse.cli.lazy import lazy_group
 from capse.cli.output import echo
 from capse.errors import CapseError, ProcessError, SettingsError
-from capse.processes.job import let_the_first_speak, size_of_job
+from capse.processes.job import size_of_job, wait_for_first_rank
 from capse.registry import Registry
 from capse.runs.memory import is_out_of_memory
 
@@ -62,7 +62,7 @@ app = typer.Typer(
 
 def _refuse(error: CapseError) -> NoReturn:
     if not (isinstance(error, ProcessError) and error.speaks):
-        let_the_first_speak()
+        wait_for_first_rank()
     echo("error: " + " ".join(str(error).split()), err=True)
     sys.exit(2)
 

@@ -95,7 +95,7 @@ def _show(runs: list[RecordedRun]) -> None:
     from capse.cli.display import say, show_metrics
     from capse.evaluation.paired import compare
     from capse.reports.figures import POLICIES
-    from capse.reports.words import difference_sentence, ties_sentence
+    from capse.reports.text import difference_sentence, ties_sentence
 
     first, last = runs[0], runs[-1]
     rows = {f"{run.name}, {policy}": run.evaluation.metrics["both"][policy] for run in runs for policy in POLICIES}

@@ -21,15 +21,15 @@ from capse.experiments.recipe import Recipe, Start
 from capse.experiments.start import start_embeddings
 from capse.experiments.validation import ChosenMetric, validation_triples
 from capse.graph.dataset import Graph, as_graph
-from capse.graph.link_prediction.divided_model import DividedModel
 from capse.graph.link_prediction.predictor import LinkPredictor, load_run_graph, save_run_graph
 from capse.graph.link_prediction.ranking import rank_split
+from capse.graph.link_prediction.sharded_model import ShardedModel
 from capse.graph.statistics import remembered
 from capse.models import ModelSettings, TripleModel, build_model, entity_width
 from capse.models.rules import Rules
 from capse.processes.group import Group, joined
 from capse.processes.job import size_of_job
-from capse.processes.shares import Shares
+from capse.processes.shards import Shards
 from capse.runs.folder import RunFolder
 from capse.runs.memory import check_memory
 from capse.runs.tensors import load_tensors
@@ -124,13 +124,13 @@ def _fit(
         run.check_data(identity(load_run_graph(run.folder)))
     _check_step(recipe, graph)
     division = division_of(recipe, len(graph.entities) * entity_width(recipe.model), group)
-    shares = division.shares(len(graph.entities)) if division else None
+    shards = division.shards(len(graph.entities)) if division else None
     network = build_model(
         recipe.model,
         len(graph.entities),
         len(graph.relations),
         recipe.training.seed,
-        on_disk=shares is not None and group.size > 1,
+        on_disk=shards is not None and group.size > 1,
     )
     for split in ("valid", "test"):
         if warning := remembered(graph, split):
@@ -142,33 +142,33 @@ def _fit(
         started = start_embeddings(network, graph, recipe.start, recipe.model.dim)
         network.adapt()
     network.count_self_loops(graph.train)
-    if shares is not None:
-        network.keep_rows(shares.own)
+    if shards is not None:
+        network.keep_rows(shards.own)
     network.to(run.device)
     learner = _learner(network, graph, recipe, division)
-    validator = _Validator(network, graph, recipe, group, shares)
-    if shares is None:
+    validator = _Validator(network, graph, recipe, group, shards)
+    if shards is None:
         _ask_once(network)
     predictor = LinkPredictor(network, graph, run.folder)
     run.train(
         learner,
         validator if len(graph.valid) else None,
         begin=lambda folder: save_run_graph(folder, graph),
-        finish=partial(_finish, predictor, group, shares),
+        finish=partial(_finish, predictor, group, shards),
         started=started,
-        rows=RowsHere(learner.row_names, shares.own) if shares and isinstance(learner, RowLearner) else None,
+        rows=RowsHere(learner.row_names, shards.own) if shards and isinstance(learner, RowLearner) else None,
     )
     network.eval()
     return predictor
 
 
-def _finish(predictor: LinkPredictor, group: Group, shares: Shares | None, folder: RunFolder) -> None:
+def _finish(predictor: LinkPredictor, group: Group, shards: Shards | None, folder: RunFolder) -> None:
     """Write the trained model. Where processes shared its table, each then reads all of it from there, mapped."""
-    if shares is None or group.size == 1:
+    if shards is None or group.size == 1:
         if group.leads:
             predictor.save_weights(folder)
         return
-    DividedModel(predictor.model, shares).save(folder)
+    ShardedModel(predictor.model, shards).save(folder)
     group.wait()
     predictor.model.map_entities(load_tensors(folder.model, "train the model again")[0]["entities"])
 
@@ -218,10 +218,10 @@ class _Validator:
     """
 
     def __init__(
-        self, model: TripleModel, graph: Graph, recipe: Recipe, group: Group, shares: Shares | None = None
+        self, model: TripleModel, graph: Graph, recipe: Recipe, group: Group, shards: Shards | None = None
     ) -> None:
         self.group = group
-        self.divided = DividedModel(model, shares) if shares else None
+        self.divided = ShardedModel(model, shards) if shards else None
         self.metric = ChosenMetric.named(recipe.validation.metric)
         self.model, self.graph = model, graph
         self.triples = validation_triples(graph, recipe.validation, recipe.training.seed)

@@ -26,7 +26,7 @@ from typing import Any
 import yaml
 
 from capse.errors import RunError, SettingsError
-from capse.experiments.candidates import candidates, settings_of
+from capse.experiments.candidate_recipes import candidates, settings_of
 from capse.experiments.engine import Listener, StepReport, StopTraining
 from capse.experiments.grid import Trial
 from capse.experiments.identity import identity

@@ -21,7 +21,7 @@ def is_started_together() -> bool:
     return "WORLD_SIZE" in os.environ and "RANK" in os.environ
 
 
-def let_the_first_speak(seconds: float = 10.0) -> None:
+def wait_for_first_rank(seconds: float = 10.0) -> None:
     """In other processes of a job: wait, since torchrun ends them when the first has said what they would say too."""
     if rank_in_job() and size_of_job() > 1:
         time.sleep(seconds)

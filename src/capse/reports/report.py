@@ -16,7 +16,7 @@ from capse.reports.figures import POLICIES, RELATIONS_SHOWN
 from capse.reports.pages import render_page
 from capse.reports.recorded import RecordedRun, evaluations
 from capse.reports.svg import inline_svg
-from capse.reports.words import METRICS_HEADER, choice_sentence, difference_sentence, metric_cells, ties_sentence
+from capse.reports.text import METRICS_HEADER, choice_sentence, difference_sentence, metric_cells, ties_sentence
 from capse.runs.atomic import write_text
 from capse.runs.records import provenance
 

@@ -9,11 +9,11 @@ from functools import partial
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
+from capse.training.adversarial_step import AdversarialStep
 from capse.training.adversary import AdversarialObjective, Adversary
 from capse.training.batches import Epoch
 from capse.training.checkpoints import Stateful, pack, unpack
 from capse.training.cuda_graphs import graph_step
-from capse.training.duel_step import DuelStep
 from capse.training.learner import ObjectiveLearner
 from capse.training.optimizers import Optimizer, build_optimizer
 from capse.training.settings import Training
@@ -33,9 +33,12 @@ class AdversarialLearner(ObjectiveLearner):
         of_generator = replace(optimizer, **decays)  # type: ignore[arg-type] # both are numbers
         self.optimizer = build_optimizer(optimizer, objective.model, training.learning_rate)
         self.generator_optimizer = build_optimizer(of_generator, objective.generator, adversary.learning_rate)
-        self.paces = {self.optimizer: 1.0, self.generator_optimizer: adversary.learning_rate / training.learning_rate}
+        self.rate_factors = {
+            self.optimizer: 1.0,
+            self.generator_optimizer: adversary.learning_rate / training.learning_rate,
+        }
         self.quick_step = (
-            graph_step(objective, optimizer, self.paces, batch_size=training.batch_size)
+            graph_step(objective, optimizer, self.rate_factors, batch_size=training.batch_size)
             if self.precision == "float32"
             else None
         )
@@ -44,9 +47,9 @@ class AdversarialLearner(ObjectiveLearner):
 
     def _work(self, settings: Optimizer) -> Callable[[Tensor], Tensor]:
         """What takes a step on numbers that were drawn, where no graph does."""
-        if self.quick_step is None and self.precision == "float32" and DuelStep.is_fit(self.objective, settings):
-            return DuelStep(self.objective, tuple(self.paces))
-        return partial(descend, self.objective, self.paces, bf16=self.precision == "bf16")
+        if self.quick_step is None and self.precision == "float32" and AdversarialStep.is_fit(self.objective, settings):
+            return AdversarialStep(self.objective, tuple(self.rate_factors))
+        return partial(descend, self.objective, self.rate_factors, bf16=self.precision == "bf16")
 
     def step(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
         self.objective.baseline.enter(epoch.number)
@@ -58,9 +61,9 @@ class AdversarialLearner(ObjectiveLearner):
         return self.summed(loss, epoch, step)
 
     def _plain_step(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
-        for optimizer, pace in self.paces.items():
+        for optimizer, factor in self.rate_factors.items():
             for group in optimizer.param_groups:
-                group["lr"] = pace * learning_rate
+                group["lr"] = factor * learning_rate
         rows = self.objective.rows(epoch.batch(step), epoch.generator(step))
         with matmul_precision("high" if self.precision == "tf32" else None):
             return self.work(rows)

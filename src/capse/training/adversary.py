@@ -124,14 +124,14 @@ class AdversarialObjective(TripleObjective):
     def rows(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         """For each true triple it, the heads and the tails of its candidates, and whole numbers to draw them by."""
         heads, tails = self.corruptor.corrupt(batch, self.candidates, generator)
-        lots = torch.randint(STEPS, (len(batch), self.count), device=batch.device, generator=generator)
-        return torch.cat([batch, heads, tails, lots], 1)
+        choices = torch.randint(STEPS, (len(batch), self.count), device=batch.device, generator=generator)
+        return torch.cat([batch, heads, tails, choices], 1)
 
     def losses(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """L_D + L_G, which have no weight in common, and L_D."""
-        true, heads, tails, lots = rows.split([3, self.candidates, self.candidates, self.count], dim=1)
+        true, heads, tails, choices = rows.split([3, self.candidates, self.candidates, self.count], dim=1)
         chances = self.generator.score_triples(heads, true[:, 1:2], tails).log_softmax(1)  # (B, candidates)
-        drawn = draw(chances.detach(), lots)  # (B, count)
+        drawn = draw(chances.detach(), choices)  # (B, count)
         versions = [torch.cat([true[:, [side]], ids.gather(1, drawn)], 1) for side, ids in ((0, heads), (2, tails))]
         scores = self.model.score_triples(versions[0], true[:, 1:2], versions[1])  # (B, 1 + count)
         loss = self.total(
@@ -143,14 +143,14 @@ class AdversarialObjective(TripleObjective):
         return loss + surprise, loss
 
 
-def draw(log_chances: Tensor, lots: Tensor) -> Tensor:
+def draw(log_chances: Tensor, choices: Tensor) -> Tensor:
     """(B, n): the columns of log_chances (B, C) that whole numbers (B, n) stand for, each as often as its chance says.
 
     >>> draw(torch.tensor([[0.25, 0.75]]).log(), torch.tensor([[0, 2**21 - 1, 2**21, 2**23 - 1]]))
     tensor([[0, 0, 1, 1]])
     """
     sums = log_chances.exp().cumsum(1)
-    places = (lots + 0.5) / STEPS * sums[:, -1:]
+    places = (choices + 0.5) / STEPS * sums[:, -1:]
     return torch.searchsorted(sums, places)
 
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from capse.training.adversarial_step import AdversarialStep
 from capse.training.adversary import AdversarialObjective
 from capse.training.batches import Epoch
-from capse.training.duel_step import DuelStep
 from capse.training.losses import LOSSES
 from capse.training.objectives import CorruptionObjective, Objective
 from capse.training.optimizers import Optimizer
@@ -42,8 +42,8 @@ def graph_step(objective: Objective, settings: Optimizer, optimizers: Paces, *, 
         return None
     if any(map(_drops_out, objective.models)):
         return None
-    if isinstance(objective, AdversarialObjective) and DuelStep.is_fit(objective, settings):
-        return GraphStep(objective, optimizers, begin=partial(DuelStep, objective, tuple(optimizers)))
+    if isinstance(objective, AdversarialObjective) and AdversarialStep.is_fit(objective, settings):
+        return GraphStep(objective, optimizers, begin=partial(AdversarialStep, objective, tuple(optimizers)))
     return GraphStep(objective, optimizers)
 
 
@@ -113,8 +113,8 @@ class GraphStep:
         rows = self.drawn.rows_of(epoch, step)
         if learning_rate != self.learning_rate:
             self.learning_rate = learning_rate
-            for optimizer, pace in self.optimizers.items():
-                self.rates[optimizer].fill_(pace * learning_rate)
+            for optimizer, factor in self.optimizers.items():
+                self.rates[optimizer].fill_(factor * learning_rate)
         recording = self._recording(rows)
         if recording is None:
             return self._launch(rows)

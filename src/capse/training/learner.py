@@ -82,7 +82,7 @@ class GradientLearner(ObjectiveLearner):
         self.compute: Callable[[Any, torch.Generator], Tensor] = objective  # or a wrapper of it that shares gradients
         check_training_memory(optimizer, self.model)
         self.optimizer = build_optimizer(optimizer, self.model, training.learning_rate)
-        self.paces = {self.optimizer: 1.0}
+        self.rate_factors = {self.optimizer: 1.0}
         self.quick_step = self._quick_step(training, optimizer)
 
     def _quick_step(self, training: Training, settings: Optimizer) -> Step | None:
@@ -92,7 +92,7 @@ class GradientLearner(ObjectiveLearner):
         size, parts = training.batch_size, (self.objective, settings, self.optimizer)
         most_steps = training.epochs * steps_per_epoch(self.examples, size)
         by_rows = row_step(*parts, batch_size=size, most_steps=most_steps)
-        return by_rows or graph_step(self.objective, settings, self.paces, batch_size=size)
+        return by_rows or graph_step(self.objective, settings, self.rate_factors, batch_size=size)
 
     def step(self, epoch: Epoch, step: int, learning_rate: float) -> Tensor:
         if self.quick_step is not None:

@@ -13,7 +13,7 @@ from typing import Any
 from capse.errors import RunError
 from capse.experiments.grid import load_grid
 from capse.experiments.study import StudyFolder
-from capse.reports.words import machine_name
+from capse.reports.text import machine_name
 from capse_paper.recorded import checks
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from capse.reports.words import choice_sentence, machine_name
+from capse.reports.text import choice_sentence, machine_name
 from capse_paper.findings.collect import Reproduction
 from capse_paper.plans.graphs import Experiment
 from capse_paper.recorded.runs import Record, departures

@@ -40,8 +40,8 @@ def end_of(
     objective = build_objective(model, draw_triples(), loss, negatives, regularizer)
     training = Training(epochs=2, batch_size=10, learning_rate=0.05)
     chosen = Optimizer(name=optimizer)  # type: ignore[arg-type]
-    if division is not None and (shares := division.shares(len(model.entities))):
-        model.keep_rows(shares.own)
+    if division is not None and (shards := division.shards(len(model.entities))):
+        model.keep_rows(shards.own)
     whole = GradientLearner(objective, training, chosen)
     learner = whole if division is None else RowLearner(objective, training, chosen, division)
     learner.train(True)

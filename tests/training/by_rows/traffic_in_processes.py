@@ -31,8 +31,8 @@ def sent(form: str, division: Division) -> float:
     loss = Loss(name="softmax") if form != "uniform" else Loss(name="softplus")
     model = build_model(model_settings({"name": "complex", "dim": DIM}), ENTITIES, RELATIONS)
     triples = np.random.default_rng(0).integers([ENTITIES, RELATIONS, ENTITIES], size=(BATCH * STEPS, 3))
-    if shares := division.shares(ENTITIES):
-        model.keep_rows(shares.own)
+    if shards := division.shards(ENTITIES):
+        model.keep_rows(shards.own)
     objective = build_objective(model, triples, loss, FORMS[form], Regularizer())
     training = Training(batch_size=BATCH)
     learner = RowLearner(objective, training, Optimizer(name="adagrad"), division)

@@ -16,16 +16,16 @@ are sorted once, in tiles of at most 2¹⁵ candidates, so that a tile's sums st
 
     entries[tile, i]   -2.1  -1.3 | -0.5   0.0   0.2 |  0.4   0.9 |  1.2   3.0     ascending
     places[tile, i]      7     2  |   0     5     8  |   3     1  |   6     4      whose entry it is
-    piece                     0   |         1        |      2     |      3         one walk over both
+    piece                     0   |         1        |      2     |      3         one sweep over both
 
-Each step of the walk adds one piece's line to one candidate's sum: k·(N + C) steps for C candidates instead of k·N·C.
+Each step of the sweep adds one piece's line to one candidate's sum: k·(N + C) steps for C candidates instead of k·N·C.
 
 columns    the candidates' vectors, sorted by column in tiles
 pieces     a query's dimensions as tables over the pieces between their breakpoints
-walk       along columns and pieces together, adding up each candidate's vector
+sweep      along columns and pieces together, adding up each candidate's vector
 routing    of the dimensions' votes, to the vector that is scored
 readout    from that vector to the score
-gradient   the same walk for the gradient of those vectors and votes
+gradient   the same sweep for the gradient of those vectors and votes
 sums       over each piece's candidates and, from them, over each filter's
 squash     its factor and the derivative of that
 
@@ -40,10 +40,10 @@ import torch
 from torch import Tensor
 
 from capse.kernels.cpu.columns import ColumnCache, Columns
-from capse.kernels.cpu.gradient import OF_BIAS, OF_CANDIDATE, OF_FIRST, OF_SECOND, walk_back
+from capse.kernels.cpu.gradient import OF_BIAS, OF_CANDIDATE, OF_FIRST, OF_SECOND, sweep_gradient
 from capse.kernels.cpu.readout import KINDS, VOTES, Form
 from capse.kernels.cpu.routing import CAPSULES
-from capse.kernels.cpu.walk import WIDE, Filters, Known, walk
+from capse.kernels.cpu.sweep import WIDE, Filters, Known, sweep
 from capse.kernels.stage import Gradients, Stage
 
 TILE = 2**15  # most candidates in a tile
@@ -57,7 +57,7 @@ _cache = ColumnCache()
 def score_candidates(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor) -> Tensor:
     """Scores (B, C) of candidates (C, k) in a slot of [h, r, t]; ``first`` and ``second`` (B, k) fill the other two."""
     first, second = torch.broadcast_tensors(first, second)
-    scores = _walked(stage, slot, first, second, candidates, KINDS[stage.kind], (len(first), len(candidates)))
+    scores = _swept(stage, slot, first, second, candidates, KINDS[stage.kind], (len(first), len(candidates)))
     return scores if stage.gamma is None else scores * stage.gamma.detach()
 
 
@@ -65,7 +65,7 @@ def votes(stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Te
     """û summed over dimensions, (B, C, d), where there is one routing iteration, else each of them, (B, C, k, d)."""
     k, _, d = stage.weights.shape
     shape = (len(first), len(candidates), d) if stage.routing == 1 else (len(first), len(candidates), k, d)
-    return _walked(stage, slot, first, second, candidates, VOTES, shape)
+    return _swept(stage, slot, first, second, candidates, VOTES, shape)
 
 
 def votes_gradient(
@@ -77,7 +77,7 @@ def votes_gradient(
     threads = _threads(stage, first, candidates)
     each = gradient.contiguous().numpy().reshape(len(first), len(candidates), 1 if stage.routing == 1 else k, d)
     epsilon = stage.epsilon if stage.kind == "released" else None
-    sums = walk_back(_known(first, second), filters, _columns(stage, candidates, threads), epsilon, each, threads)
+    sums = sweep_gradient(_known(first, second), filters, _columns(stage, candidates, threads), epsilon, each, threads)
 
     def back_in_order(array: npt.NDArray[np.float64]) -> Tensor:
         """Along the last dimension, the filters' gradients as the filters stand in the stage."""
@@ -100,7 +100,7 @@ def votes_gradient(
     )
 
 
-def _walked(
+def _swept(
     stage: Stage, slot: int, first: Tensor, second: Tensor, candidates: Tensor, kind: int, shape: tuple[int, ...]
 ) -> Tensor:
     results = candidates.new_empty(shape, requires_grad=False)
@@ -109,7 +109,7 @@ def _walked(
         filters, _ = _filters(stage, slot)
         columns = _columns(stage, candidates, threads)
         squash = stage.kind == "released"
-        walk(_known(first, second), filters, columns, squash, _form(stage, kind), results.numpy(), threads)
+        sweep(_known(first, second), filters, columns, squash, _form(stage, kind), results.numpy(), threads)
     return results
 
 

@@ -6,7 +6,7 @@ it is on, A = Σ G_e and B = Σ x_e G_e:
 
     of W[n]:  a_n A + w_n B            of a_n:  W[n]·A            of w_n:  W[n]·B
 
-One walk along the sorted column leaves the sums of each piece; a filter with w_n < 0 is on in the pieces up to its key,
+One sweep over the sorted column leaves the sums of each piece; a filter with w_n < 0 is on in the pieces up to its key,
 one with w_n > 0 in those after it, so that running sums over the pieces, from either end, give all filters theirs; a
 filter without a key among the entries is on in all of them or in none. Nothing is subtracted: a filter that is on
 nowhere gets exactly zero.
@@ -29,14 +29,14 @@ from capse.kernels.cpu.columns import Columns
 from capse.kernels.cpu.loops import aligned, cached, inlined
 from capse.kernels.cpu.pieces import piece_buffers, sort_pieces, tabulate, tabulate_slopes, tabulate_squares
 from capse.kernels.cpu.sums import (
-    collect,
-    collect_squares,
-    collect_squashed,
-    hand_out,
-    hand_out_squares,
+    gather,
+    gather_squares,
+    gather_squashed,
+    scatter,
+    scatter_squares,
     squash_factors,
 )
-from capse.kernels.cpu.walk import (
+from capse.kernels.cpu.sweep import (
     WIDE,
     Filters,
     Floats,
@@ -71,7 +71,7 @@ class Sums(NamedTuple):
     weights: npt.NDArray[np.float64]  # (k, N·d + WIDE), the last WIDE of each row of no meaning
 
 
-def walk_back(
+def sweep_gradient(
     known: Known, filters: Filters, columns: Columns, epsilon: float | None, gradient: Floats, threads: int
 ) -> Sums:
     """Gradients, given that of the votes: (B, C, 1, d) for all dimensions, or (B, C, k, d) for each.
@@ -127,7 +127,7 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
                 square_sums[: inside + 1] = 0
             for tile in range(tiles):
                 first = tile * size
-                _walk_tile(
+                _sweep_tile(
                     columns.entries[tile, i],
                     columns.places[tile, i],
                     min(size, candidates - first),
@@ -143,7 +143,7 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
             of_a[:] = 0
             of_w[:] = 0
             for group in range(groups):
-                hand_out(
+                scatter(
                     a,
                     filters.of_candidate,
                     order,
@@ -159,7 +159,7 @@ def _share(share, shares, known, filters, columns, lanes, epsilon, gradient, sum
                     of_w,
                 )
             if epsilon is not None:
-                hand_out_squares(a, filters.of_candidate, order, constant, tables.anchors, square_sums, of_a, of_w)
+                scatter_squares(a, filters.of_candidate, order, constant, tables.anchors, square_sums, of_a, of_w)
             _chain(filters, known.first[query, i], known.second[query, i], of_a, of_w, query, i, sums)
     for i in range(start, stop):
         _put_back(of_entries[i - start], columns.places[:, i], sums.columns[i])
@@ -199,7 +199,7 @@ def _tabulate(a, filters, i, order, constant, lanes, epsilon, tables):  # type: 
 
 
 @inlined
-def _walk_tile(  # type: ignore[no-untyped-def]
+def _sweep_tile(  # type: ignore[no-untyped-def]
     entries, places, count, tables, pieces, lanes, epsilon, vectors, piece_sums, square_sums, of_entries
 ):
     """Add a tile's candidates to the sums of their pieces, and to their own gradients what they get from one query."""
@@ -210,7 +210,7 @@ def _walk_tile(  # type: ignore[no-untyped-def]
         for group in range(len(tables.rows)):
             of_group = vectors[group * len(lanes) :]
             rows = tables.rows[group]
-            collect(entries, places, ends, tables.anchors, rows, lanes, of_group, width, piece_sums[group], of_entries)
+            gather(entries, places, ends, tables.anchors, rows, lanes, of_group, width, piece_sums[group], of_entries)
     else:
         squares, factors, of_factors = np.empty(count), np.empty(count, entries.dtype), np.zeros(count, entries.dtype)
         squared_lengths(entries, ends, tables.anchors, tables.squares, squares)
@@ -218,7 +218,7 @@ def _walk_tile(  # type: ignore[no-untyped-def]
         for group in range(len(tables.rows)):
             of_group = vectors[group * len(lanes) :]
             rows = tables.rows[group]
-            collect_squashed(
+            gather_squashed(
                 entries,
                 places,
                 ends,
@@ -233,7 +233,7 @@ def _walk_tile(  # type: ignore[no-untyped-def]
                 of_factors,
             )
         squares *= of_factors
-        collect_squares(entries, ends, tables.anchors, tables.squares, squares, square_sums, of_entries)
+        gather_squares(entries, ends, tables.anchors, tables.squares, squares, square_sums, of_entries)
 
 
 @inlined

@@ -13,7 +13,7 @@ RUN = 256  # candidates added up before the sum is put to the others of its piec
 
 
 @inlined
-def collect(entries, places, ends, anchors, rows, lanes, vectors, width, sums, of_entries):  # type: ignore[no-untyped-def]
+def gather(entries, places, ends, anchors, rows, lanes, vectors, width, sums, of_entries):  # type: ignore[no-untyped-def]
     """Each piece's Σ G and Σ (x − anchor) G, in two groups of lanes."""
     position = np.uint64(0)
     for piece in range(len(ends)):
@@ -30,7 +30,7 @@ def collect(entries, places, ends, anchors, rows, lanes, vectors, width, sums, o
 
 
 @inlined
-def collect_squashed(  # type: ignore[no-untyped-def]
+def gather_squashed(  # type: ignore[no-untyped-def]
     entries, places, ends, anchors, rows, lanes, vectors, width, factors, sums, of_entries, of_factors
 ):
     """The same with G times the squash factor, and the gradient F·G of that."""
@@ -52,7 +52,7 @@ def collect_squashed(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def collect_squares(entries, ends, anchors, squares, of_squares, sums, of_entries):  # type: ignore[no-untyped-def]
+def gather_squares(entries, ends, anchors, squares, of_squares, sums, of_entries):  # type: ignore[no-untyped-def]
     """Each piece's Σ g, Σ (x − anchor) g and Σ (x − anchor)² g."""
     position = np.uint64(0)
     for piece in range(len(ends)):
@@ -90,7 +90,7 @@ def _add_pair(sums, at, first, second, lanes):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def hand_out(a, w, order, always, anchors, sums, lanes, room, weights, d, of_weights, of_a, of_w):  # type: ignore[no-untyped-def]
+def scatter(a, w, order, always, anchors, sums, lanes, room, weights, d, of_weights, of_a, of_w):  # type: ignore[no-untyped-def]
     """Give every filter the sums over the pieces in which it is on.
 
     They are laid out in ``room`` first, so that what depends on a filter's sign is an address and not a branch.
@@ -103,18 +103,18 @@ def hand_out(a, w, order, always, anchors, sums, lanes, room, weights, d, of_wei
         _store_pair(room, piece * pair if w[order[piece]] < 0 else nobody, sum_, moment, lanes)
     sum_, moment = _with_piece(sums, count, anchors[count], lanes, sum_, moment)
     for n in always:
-        _give(n, a, w, sum_, moment, lanes, weights, d, of_weights, of_a, of_w)
+        _scatter_sums_of(n, a, w, sum_, moment, lanes, weights, d, of_weights, of_a, of_w)
     sum_, moment = zeros(a, lanes), zeros(a, lanes)
     for piece in range(count - 1, -1, -1):
         sum_, moment = _with_piece(sums, piece + 1, anchors[piece + 1], lanes, sum_, moment)
         _store_pair(room, piece * pair if w[order[piece]] > 0 else nobody, sum_, moment, lanes)
     for piece in range(count):
         sum_, moment = load(room, piece * pair, lanes), load(room, piece * pair + len(lanes), lanes)
-        _give(order[piece], a, w, sum_, moment, lanes, weights, d, of_weights, of_a, of_w)
+        _scatter_sums_of(order[piece], a, w, sum_, moment, lanes, weights, d, of_weights, of_a, of_w)
 
 
 @inlined
-def _give(n, a, w, sum_, moment, lanes, weights, d, of_weights, of_a, of_w):  # type: ignore[no-untyped-def]
+def _scatter_sums_of(n, a, w, sum_, moment, lanes, weights, d, of_weights, of_a, of_w):  # type: ignore[no-untyped-def]
     at = n * d
     weight = widen(load(weights, at, lanes))
     of_a[n] += total(times(weight, sum_))
@@ -132,24 +132,24 @@ def _with_piece(sums, piece, anchor, lanes, sum_, moment):  # type: ignore[no-un
 
 
 @inlined
-def hand_out_squares(a, w, order, always, anchors, sums, of_a, of_w):  # type: ignore[no-untyped-def]
+def scatter_squares(a, w, order, always, anchors, sums, of_a, of_w):  # type: ignore[no-untyped-def]
     """What the squared lengths add to that: ∂q/∂a_n = 2 relu(a_n + w_n x), ∂q/∂w_n = x times as much."""
     count = len(order)
     s0 = s1 = s2 = 0.0
     for piece in range(count):
         s0, s1, s2 = _with_squares(sums, piece, anchors[piece], s0, s1, s2)
-        _give_squares(order[piece], a, w, s0, s1, s2, w[order[piece]] < 0, of_a, of_w)
+        _scatter_squares_of(order[piece], a, w, s0, s1, s2, w[order[piece]] < 0, of_a, of_w)
     s0, s1, s2 = _with_squares(sums, count, anchors[count], s0, s1, s2)
     for n in always:
-        _give_squares(n, a, w, s0, s1, s2, True, of_a, of_w)
+        _scatter_squares_of(n, a, w, s0, s1, s2, True, of_a, of_w)
     s0 = s1 = s2 = 0.0
     for piece in range(count - 1, -1, -1):
         s0, s1, s2 = _with_squares(sums, piece + 1, anchors[piece + 1], s0, s1, s2)
-        _give_squares(order[piece], a, w, s0, s1, s2, w[order[piece]] > 0, of_a, of_w)
+        _scatter_squares_of(order[piece], a, w, s0, s1, s2, w[order[piece]] > 0, of_a, of_w)
 
 
 @inlined
-def _give_squares(n, a, w, s0, s1, s2, is_on, of_a, of_w):  # type: ignore[no-untyped-def]
+def _scatter_squares_of(n, a, w, s0, s1, s2, is_on, of_a, of_w):  # type: ignore[no-untyped-def]
     of_a[n] += 2 * is_on * (a[n] * s0 + w[n] * s1)
     of_w[n] += 2 * is_on * (a[n] * s1 + w[n] * s2)
 

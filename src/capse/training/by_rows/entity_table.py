@@ -13,7 +13,7 @@ from torch import Tensor
 
 from capse.processes.blocks import Blocks
 from capse.processes.group import Group
-from capse.processes.shares import Shares
+from capse.processes.shards import Shards
 from capse.processes.sums import Node, Rows, add_rows, add_up, nodes_of
 from capse.training.by_rows.row_optimizers import RowOptimizer
 
@@ -23,13 +23,13 @@ class EntityTable:
 
     def __init__(self, values: Tensor, optimizer: RowOptimizer, blocks: Blocks, group: Group, *, sharded: bool) -> None:
         self.values, self.optimizer, self.blocks, self.group = values, optimizer, blocks, group
-        self.shares = Shares(blocks, group)
+        self.shards = Shards(blocks, group)
         self.sharded = sharded and group.size > 1
-        self.own = self.shares.own if self.sharded else range(blocks.size)
+        self.own = self.shards.own if self.sharded else range(blocks.size)
 
     def rows(self, ids: Tensor) -> Tensor:
         """The vectors (m, k) of entities (m,), ascending."""
-        return self.shares.rows(self.values, ids) if self.sharded else self.values[ids]
+        return self.shards.rows(self.values, ids) if self.sharded else self.values[ids]
 
     def block(self, number: int) -> Tensor:
         """The vectors of a block of this process."""
@@ -60,7 +60,7 @@ class EntityTable:
             order = key[:, 0].argsort(stable=True)
             key, values = key[order], values[order]
             keys_of, values_of = (
-                self.group.exchange(self.shares.by_owner(key[:, 0].contiguous(), x)) for x in (key, values)
+                self.group.exchange(self.shards.by_owner(key[:, 0].contiguous(), x)) for x in (key, values)
             )
         else:
             keys_of, values_of = self.group.gather(key), self.group.gather(values)

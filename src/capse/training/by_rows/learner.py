@@ -18,7 +18,7 @@ from capse.errors import SettingsError
 from capse.models import TripleModel
 from capse.processes.blocks import Blocks
 from capse.processes.group import Group
-from capse.processes.shares import Shares
+from capse.processes.shards import Shards
 from capse.processes.sums import Node, add_up, nodes_of
 from capse.training.batches import Epoch
 from capse.training.by_rows.all_entities import AgainstAll
@@ -48,9 +48,9 @@ class Division:
     group: Group = field(default_factory=Group)
     sharded: bool = False
 
-    def shares(self, entities: int) -> Shares | None:
+    def shards(self, entities: int) -> Shards | None:
         """Who has which of so many rows of the entity table; None where everybody has all."""
-        return Shares(Blocks(entities, self.parts), self.group) if self.sharded else None
+        return Shards(Blocks(entities, self.parts), self.group) if self.sharded else None
 
 
 class RowLearner(ObjectiveLearner):

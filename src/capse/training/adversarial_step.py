@@ -1,4 +1,4 @@
-"""The step of DistMult against TransE or TransD in kernels of our own (see `capse.kernels.cpu.duel`, `gpu.duel`)."""
+"""The fused step of adversarial training: DistMult against TransE or TransD, in kernels of our own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from capse.kernels import fused
-from capse.kernels.duel_tables import Tables
+from capse.kernels.adversarial_tables import Tables
 from capse.kernels.scoring import INSTALLED, wanted_kernel
 from capse.models import Scorer, TripleModel
 from capse.models.distmult import DistMultScorer
@@ -22,7 +22,7 @@ from capse.training.optimizers import Optimizer
 MOST = 2**12  # numbers of a triple's candidates: one program holds all of them
 
 
-class DuelStep:
+class AdversarialStep:
     """Adam on both models, against one drawn negative with a margin loss."""
 
     @staticmethod
@@ -39,14 +39,17 @@ class DuelStep:
     def __init__(self, objective: AdversarialObjective, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
         kernel = _kernel(objective.model)
         assert kernel is not None
-        self.objective, self.kernels = objective, import_module(f"capse.kernels.{kernel}.duel")  # loads a compiler
-        self.players = [_Player(*pair) for pair in zip(objective.models, optimizers, strict=True)]
+        self.objective, self.kernels = (
+            objective,
+            import_module(f"capse.kernels.{kernel}.adversarial"),
+        )  # loads a compiler
+        self.states = [_ModelState(*pair) for pair in zip(objective.models, optimizers, strict=True)]
 
     def __call__(self, rows: Tensor) -> Tensor:
         """The step on numbers that were drawn; returns the discriminator's loss."""
         objective, mean = self.objective, self.objective.loss.reduction == "mean"
-        discriminator, generator = (Tables(*each.tables, *each.gradients) for each in self.players)
-        losses, rewards = self.kernels.play(
+        discriminator, generator = (Tables(*each.tables, *each.gradients) for each in self.states)
+        losses, rewards = self.kernels.add_gradients(
             discriminator,
             generator,
             rows,
@@ -58,8 +61,8 @@ class DuelStep:
             steps=STEPS,
         )
         objective.baseline.add(rewards)
-        for player in self.players:
-            player.descend(self.kernels.descend)
+        for state in self.states:
+            state.descend(self.kernels.descend)
         loss: Tensor = losses.mean() if mean else losses.sum()
         return loss
 
@@ -78,7 +81,7 @@ def _in_scope(kept: Scorer, generator: Scorer) -> bool:
     return isinstance(kept, TranslationScorer) and type(kept) in (TransEScorer, TransDScorer) and kept.norm == 1
 
 
-class _Player:
+class _ModelState:
     """A model's tables with their gradients and their Adam, whose state is torch's."""
 
     def __init__(self, model: TripleModel, optimizer: torch.optim.Optimizer) -> None:

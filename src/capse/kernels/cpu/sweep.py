@@ -1,7 +1,7 @@
 """Every candidate's score on the CPU, compiled by numba, at a cost that hardly grows with the filters.
 
 `pieces` turns each dimension of a query into a table over the pieces between its breakpoints. With a tile's column of
-candidate entries sorted, one walk over entries and pieces together adds dimension i to all candidates of the tile: a
+candidate entries sorted, one sweep over entries and pieces together adds dimension i to all candidates of the tile: a
 piece's value and slope stay in registers, and each candidate costs one multiply-add of d lanes.
 
 A candidate's score depends on the query and its own vector alone: not on tiles, threads or other candidates.
@@ -63,13 +63,13 @@ class Tables(NamedTuple):
     rows: Floats  # flat: by dimension, group of WIDE lanes and piece, the values and the slopes
 
 
-def walk(
+def sweep(
     known: Known, filters: Filters, columns: Columns, squash: bool, form: Form, results: Floats, threads: int
 ) -> None:
     """Fill ``results`` (B, C, ...). Queries are dealt to threads; where there are fewer, each is cut into parts."""
     parts = -(-threads // max(1, len(results)))
     in_threads(
-        _walk_share,
+        _sweep_share,
         threads,
         parts,
         known,
@@ -88,7 +88,7 @@ def lanes_for(filters: Filters) -> tuple[int, ...]:
 
 
 @cached
-def _walk_share(share, shares, parts, known, filters, columns, lanes, squash, form, results, each):  # type: ignore[no-untyped-def]
+def _sweep_share(share, shares, parts, known, filters, columns, lanes, squash, form, results, each):  # type: ignore[no-untyped-def]
     """``each`` candidate has so many numbers in ``results`` (B, C·each)."""
     k, pieces, d = known.first.shape[1], filters.active + 1, filters.d
     dtype = results.dtype

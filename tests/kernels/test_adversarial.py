@@ -1,4 +1,4 @@
-"""Two models' step in loops of our own, held against torch's. Without a GPU Triton's run in its interpreter."""
+"""The fused step of adversarial training, compared with torch's. Without a GPU Triton runs in its interpreter."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 from capse.kernels.scoring import INSTALLED, Kernel, forced, wanted_kernel
 from capse.models import build_model, model_settings
 from capse.training.adversarial_learner import AdversarialLearner
+from capse.training.adversarial_step import AdversarialStep
 from capse.training.adversary import Adversary, build_adversarial
 from capse.training.batches import Epoch
-from capse.training.duel_step import DuelStep
 from capse.training.losses import Loss
 from capse.training.negatives import Negatives
 from capse.training.optimizers import Optimizer, build_optimizer
@@ -26,7 +26,7 @@ from capse.training.steps import descend
 INTERPRET = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
 if INSTALLED["triton"]:
     with patch.dict(os.environ, INTERPRET):  # read when triton is imported, and again when it runs
-        from capse.kernels.gpu import duel  # noqa: F401  where the interpreter is asked for
+        from capse.kernels.gpu import adversarial  # noqa: F401  where the interpreter is asked for
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the interpreter's, of lanes that are masked
 ENTITIES, RELATIONS = 40, 3
@@ -77,7 +77,7 @@ def test_steps_are_those_of_torch(device, model, reduction, bounded, filtered):
     model = {**model, "bounded": bounded}
     objective, optimizers, draws = make(model, device, **settings)
     ours, others, _ = make(model, device, **settings)
-    step = DuelStep(ours, others)
+    step = AdversarialStep(ours, others)
     for rows in draws:
         expected = descend(objective, optimizers, rows)
         torch.testing.assert_close(step(rows), expected, rtol=1e-5, atol=1e-5)
@@ -91,13 +91,13 @@ def test_steps_are_those_of_torch(device, model, reduction, bounded, filtered):
 
 def test_it_goes_on_from_a_state_that_was_loaded(device):
     objective, optimizers, draws = make(TRANSD, device)
-    step = DuelStep(objective, optimizers)
+    step = AdversarialStep(objective, optimizers)
     step(draws[0])
     other, others, _ = make(TRANSD, device)
     other.load_state_dict(objective.state_dict())
     for mine, theirs in zip(others, optimizers, strict=True):
         mine.load_state_dict(deepcopy(theirs.state_dict()))
-    again = DuelStep(other, others)
+    again = AdversarialStep(other, others)
     for rows in draws[1:]:
         torch.testing.assert_close(again(rows), step(rows))
     for name, tensor in state(other, others).items():
@@ -116,13 +116,13 @@ def test_it_goes_on_from_a_state_that_was_loaded(device):
 )
 def test_it_takes_what_it_is_made_for(device, changes):
     objective, _, _ = make(changes.get("model", TRANSE), device)
-    assert DuelStep.is_fit(objective, Optimizer("adam")) == (not changes)
-    assert not DuelStep.is_fit(objective, Optimizer("sgd"))
+    assert AdversarialStep.is_fit(objective, Optimizer("adam")) == (not changes)
+    assert not AdversarialStep.is_fit(objective, Optimizer("sgd"))
     filtered, _, _ = make(TRANSE, device, filtered=True)
-    assert DuelStep.is_fit(filtered, Optimizer("adam")) == (wanted_kernel() == "gpu")
+    assert AdversarialStep.is_fit(filtered, Optimizer("adam")) == (wanted_kernel() == "gpu")
     for name, value in (("regularizer", Regularizer(l2=0.1)), ("candidates", 1000), ("count", 2)):
         with patch.object(objective, name, value):
-            assert not DuelStep.is_fit(objective, Optimizer("adam"))
+            assert not AdversarialStep.is_fit(objective, Optimizer("adam"))
 
 
 def test_a_learner_takes_it_unless_the_reference_is_asked_for():
@@ -134,7 +134,7 @@ def test_a_learner_takes_it_unless_the_reference_is_asked_for():
             objective, _, _ = make(TRANSE, "cpu")
             training = Training(batch_size=20, learning_rate=0.01)
             learner = AdversarialLearner(objective, training, Optimizer(), Adversary(learning_rate=0.03))
-            assert isinstance(learner.work, DuelStep) == is_fit
+            assert isinstance(learner.work, AdversarialStep) == is_fit
             epoch = Epoch(0, 3, 0, objective.examples, torch.arange(60))
             losses = [float(learner.step(epoch, step, 0.01)) for step in range(3)]
             found.append((losses, learner.state_dict()))

@@ -8,12 +8,12 @@ import torch
 from safetensors.torch import load_file
 
 from capse.evaluation.ranks import NonFiniteScoreError
-from capse.graph.link_prediction.divided_model import DividedModel, _EqualRows
 from capse.graph.link_prediction.ranking import rank_split
+from capse.graph.link_prediction.sharded_model import ShardedModel, _EqualRows
 from capse.models import TripleModel, build_model, model_settings
 from capse.processes.blocks import Blocks
 from capse.processes.group import Group
-from capse.processes.shares import Shares
+from capse.processes.shards import Shards
 from capse.runs.folder import RunFolder
 from capse.runs.tensors import load_tensors, save_tensors
 from capse.triples import TripleIndex
@@ -45,8 +45,8 @@ def drawn_triples() -> np.ndarray:
     return np.stack(columns, 1).astype(np.int32)
 
 
-def divided(model: TripleModel, blocks: int = 8) -> DividedModel:
-    return DividedModel(model, Shares(Blocks(ENTITIES, blocks), Group()))
+def divided(model: TripleModel, blocks: int = 8) -> ShardedModel:
+    return ShardedModel(model, Shards(Blocks(ENTITIES, blocks), Group()))
 
 
 @pytest.mark.parametrize("name", FORMS)

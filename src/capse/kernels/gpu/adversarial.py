@@ -1,7 +1,7 @@
-"""A step of two models against each other, in a few kernels where torch needs a hundred (`capse.training.adversary`).
+"""The fused step of adversarial training (`capse.training.adversary`), in a few kernels where torch needs a hundred.
 
 The generator is DistMult, the discriminator TransE or TransD with L1 and a margin loss, the optimiser Adam. One program
-plays a true triple: it scores the candidates, draws one, and adds both models' gradients to tables of gradients, which
+takes a true triple: it scores the candidates, draws one, and adds both models' gradients to tables of gradients, which
 the next kernel uses up and leaves at zero. Where triples share rows, the order in which they add is the GPU's, so the
 last bits may differ from call to call.
 """
@@ -15,12 +15,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from capse.kernels.duel_tables import Tables
+from capse.kernels.adversarial_tables import Tables
 
 ROWS = 32  # of a table that one program changes
 
 
-def play(
+def add_gradients(
     discriminator: Tables,
     generator: Tables,
     rows: Tensor,
@@ -43,7 +43,7 @@ def play(
     sizes = {"C": candidates, "K": dim, "G": width, "PROJECTS": projects}
     blocks = {"BLOCK_C": _power(candidates), "BLOCK_K": _power(dim), "BLOCK_G": _power(width)}
     with torch.cuda.device_of(rows):
-        _play[(len(rows),)](
+        _add_gradients[(len(rows),)](
             *discriminator,
             *generator,
             rows.contiguous(),
@@ -113,7 +113,7 @@ def _distance(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _push(  # type: ignore[no-untyped-def]
+def _add_distance_gradient(  # type: ignore[no-untyped-def]
     entities, relations, of_entities, of_relations, h, r, t, gap, factor,
     K: tl.constexpr, W: tl.constexpr, PROJECTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -137,7 +137,7 @@ def _push(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _play(  # type: ignore[no-untyped-def]
+def _add_gradients(  # type: ignore[no-untyped-def]
     d_entities, d_relations, of_d_entities, of_d_relations, g_entities, g_relations, of_g_entities, of_g_relations,
     rows, baseline, losses, rewards, margin, share, steps,
     C: tl.constexpr, K: tl.constexpr, G: tl.constexpr, PROJECTS: tl.constexpr,
@@ -150,7 +150,7 @@ def _play(  # type: ignore[no-untyped-def]
     c = tl.arange(0, BLOCK_C)
     valid = c < C
     heads, tails = tl.load(row + 3 + c, valid, 0), tl.load(row + 3 + C + c, valid, 0)
-    lot = tl.load(row + 3 + 2 * C)
+    choice = tl.load(row + 3 + 2 * C)
 
     # The generator: p = softmax of Σ x y z over the candidates, and the one that is drawn.
     g = tl.arange(0, BLOCK_G)
@@ -163,7 +163,7 @@ def _play(  # type: ignore[no-untyped-def]
     powers = tl.exp(scores - tl.max(scores, 0))
     p = powers / tl.sum(powers, 0)
     sums = tl.cumsum(p, 0)
-    aim = (lot.to(tl.float32) + 0.5) / steps * tl.max(sums, 0)
+    aim = (choice.to(tl.float32) + 0.5) / steps * tl.max(sums, 0)
     drawn = tl.sum(tl.where(valid & (sums < aim), 1, 0), 0)
     is_drawn = c == drawn
     drawn_h, drawn_t = tl.sum(tl.where(is_drawn, heads, 0), 0), tl.sum(tl.where(is_drawn, tails, 0), 0)
@@ -175,8 +175,10 @@ def _play(  # type: ignore[no-untyped-def]
     tl.store(losses + place, tl.where(violation <= 0, 0.0, violation))  # NaN stays, so that the loss says so
     tl.store(rewards + place, -wrong)
     if violation > 0:
-        _push(d_entities, d_relations, of_d_entities, of_d_relations, h, r, t, gap, share, K, W, PROJECTS, BLOCK_K)
-        _push(
+        _add_distance_gradient(
+            d_entities, d_relations, of_d_entities, of_d_relations, h, r, t, gap, share, K, W, PROJECTS, BLOCK_K
+        )
+        _add_distance_gradient(
             d_entities, d_relations, of_d_entities, of_d_relations, drawn_h, r, drawn_t, drawn_gap, -share,
             K, W, PROJECTS, BLOCK_K,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A step of two models against each other in loops over the tables (`capse.training.adversary`): `gpu.duel` on a CPU.
+"""The fused step of adversarial training (KBGAN: `capse.training.adversary`), in loops over the tables on a CPU.
 
 The generator is DistMult, the discriminator TransE or TransD with L1 and a margin loss, the optimiser Adam. A triple's
 candidates differ in one entity, so the product of the other two is taken once, their scores are products with that, and
@@ -13,15 +13,15 @@ from functools import partial
 import numpy as np
 from torch import Tensor
 
+from capse.kernels.adversarial_tables import Tables
 from capse.kernels.compiled import compiled_for_one_thread
-from capse.kernels.duel_tables import Tables
 from capse.kernels.fused import pull_rows
 from capse.kernels.row_adam import BETA1, BETA2, EPSILON
 
 BLOCK = 2**12  # numbers of a table that Adam changes before their vectors are pulled into the ball
 
 
-def play(
+def add_gradients(
     discriminator: Tables,
     generator: Tables,
     rows: Tensor,
@@ -42,7 +42,9 @@ def play(
     tables = [table.numpy() for table in (*discriminator, *generator)]
     number = tables[0].dtype.type
     constants = number(baseline), number(margin), number(share), steps
-    _play(*tables, rows.contiguous().numpy(), candidates, projects, *constants, losses.numpy(), rewards.numpy())
+    _add_gradients(
+        *tables, rows.contiguous().numpy(), candidates, projects, *constants, losses.numpy(), rewards.numpy()
+    )
     return losses, rewards
 
 
@@ -111,7 +113,7 @@ def _distance(x, y, z, gap, projects):  # type: ignore[no-untyped-def]
 
 
 @compiled_for_one_thread
-def _push(x, y, z, of_x, of_y, of_z, gap, factor, projects):  # type: ignore[no-untyped-def]
+def _add_distance_gradient(x, y, z, of_x, of_y, of_z, gap, factor, projects):  # type: ignore[no-untyped-def]
     """Add ``factor`` times the derivatives of Σ |gap|, which becomes its own derivative."""
     k, number = len(gap), type(gap[0])
     for c in range(k):
@@ -133,14 +135,14 @@ def _push(x, y, z, of_x, of_y, of_z, gap, factor, projects):  # type: ignore[no-
 
 
 @compiled_for_one_thread
-def _draw(scores, lot, steps):  # type: ignore[no-untyped-def]
-    """The candidate that the whole number ``lot`` stands for; ``scores`` become chances."""
+def _draw(scores, choice, steps):  # type: ignore[no-untyped-def]
+    """The candidate that the whole number ``choice`` stands for; ``scores`` become chances."""
     number = type(scores[0])
     top, total = scores.max(), number(0)
     for c in range(len(scores)):
         scores[c] = np.exp(scores[c] - top)
         total += scores[c]
-    aim, drawn, passed = number((lot + 0.5) / steps) * total, 0, scores[0]
+    aim, drawn, passed = number((choice + 0.5) / steps) * total, 0, scores[0]
     while passed < aim and drawn < len(scores) - 1:
         drawn += 1
         passed += scores[drawn]
@@ -164,7 +166,7 @@ def _weighted_sum(total, weights, ids, table):  # type: ignore[no-untyped-def]
 
 
 @compiled_for_one_thread
-def _play(  # type: ignore[no-untyped-def]
+def _add_gradients(  # type: ignore[no-untyped-def]
     d_entities, d_relations, of_d_entities, of_d_relations, g_entities, g_relations, of_g_entities, of_g_relations,
     rows, candidates, projects, baseline, margin, share, steps, losses, rewards,
 ):  # fmt: skip
@@ -174,7 +176,7 @@ def _play(  # type: ignore[no-untyped-def]
     true_gap, drawn_gap = np.empty(dim, d_entities.dtype), np.empty(dim, d_entities.dtype)
     weights = np.empty(candidates, g_entities.dtype)
     for i in range(len(rows)):
-        h, r, t, lot = rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3 + 2 * candidates]
+        h, r, t, choice = rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3 + 2 * candidates]
         heads, tails = rows[i, 3 : 3 + candidates], rows[i, 3 + candidates : 3 + 2 * candidates]
         kept, replaced = (t, heads) if (heads != h).any() else (h, tails)
         x, y = g_entities[kept], g_relations[r]
@@ -182,7 +184,7 @@ def _play(  # type: ignore[no-untyped-def]
             product[c] = x[c] * y[c]
         for c in range(candidates):
             weights[c] = _dot(product, g_entities[replaced[c]])
-        drawn = _draw(weights, lot, steps)
+        drawn = _draw(weights, choice, steps)
         a, b, d = d_entities[h], d_relations[r], d_entities[t]
         drawn_a, drawn_d = d_entities[heads[drawn]], d_entities[tails[drawn]]
         wrong = _distance(drawn_a, b, drawn_d, drawn_gap, projects)
@@ -191,9 +193,9 @@ def _play(  # type: ignore[no-untyped-def]
         losses[i] = number(0) if violation <= 0 else violation  # NaN stays, so that the loss says so
         if violation > 0:
             of_a, of_b, of_d = of_d_entities[h], of_d_relations[r], of_d_entities[t]
-            _push(a, b, d, of_a, of_b, of_d, true_gap, share, projects)
+            _add_distance_gradient(a, b, d, of_a, of_b, of_d, true_gap, share, projects)
             of_a, of_d = of_d_entities[heads[drawn]], of_d_entities[tails[drawn]]
-            _push(drawn_a, b, drawn_d, of_a, of_b, of_d, drawn_gap, -share, projects)
+            _add_distance_gradient(drawn_a, b, drawn_d, of_a, of_b, of_d, drawn_gap, -share, projects)
         # The generator's gradient: of −(R − b) log p(drawn) in the score of candidate c, −(R − b) ([c drawn] − p_c).
         surprise = share * (wrong + baseline)
         for c in range(candidates):

@@ -17,7 +17,7 @@ from capse.evaluation.query_ranks import raise_any
 from capse.evaluation.ranks import NonFiniteScoreError, Ranks, rank_scores
 from capse.graph.link_prediction.ranking import BYTES_PER_SCORE, MOST_CPU_MEMORY, evaluation_mode
 from capse.models import TripleModel
-from capse.processes.shares import Shares
+from capse.processes.shards import Shards
 from capse.runs.folder import RunFolder
 from capse.runs.manifest import entering
 from capse.runs.tensors import save_with_table
@@ -26,11 +26,11 @@ from capse.triples import HEAD, RELATION, TAIL, Answers, TripleIndex, Triples
 _ROWS_OF_PIECE = 2**16
 
 
-class DividedModel:
+class ShardedModel:
     """A model with this process's share of the entity table."""
 
-    def __init__(self, model: TripleModel, shares: Shares) -> None:
-        self.model, self.shares, self.group = model, shares, shares.group
+    def __init__(self, model: TripleModel, shards: Shards) -> None:
+        self.model, self.shards, self.group = model, shards, shards.group
 
     @torch.no_grad()
     def rank(self, triples: Triples, known: TripleIndex) -> tuple[Ranks, Ranks]:
@@ -62,11 +62,11 @@ class DividedModel:
 
     def _scores(self, triples: Triples, free: int, equals: _EqualRows) -> Tensor:
         """(B, C + 1): the scores of this process's entities, and of the true one, wherever it lies."""
-        model, own = self.model, self.shares.own
+        model, own = self.model, self.shards.own
         heads, relations, tails = torch.from_numpy(triples.astype(np.int64)).to(model.device).unbind(1)
         given, true = (tails, heads) if free == HEAD else (heads, tails)
         ids, places = torch.cat([given, true]).unique(return_inverse=True)
-        of_given, of_true = self.shares.rows(model.entities.detach(), ids)[places].split(len(given))
+        of_given, of_true = self.shards.rows(model.entities.detach(), ids)[places].split(len(given))
         scores = torch.cat([self._of_block(number, free, given, of_given, relations) for number in self._blocks], 1)
         here = ((true >= own.start) & (true < own.stop)).nonzero()[:, 0]
         true_scores = scores.new_zeros(len(true))
@@ -79,11 +79,11 @@ class DividedModel:
 
     @property
     def _blocks(self) -> range:
-        return self.shares.own_blocks
+        return self.shards.own_blocks
 
     def _of_block(self, number: int, free: int, given: Tensor, vectors: Tensor, relations: Tensor) -> Tensor:
-        block = self.shares.block(self.model.entities, number)
-        return self.model.score_block(free, given, vectors, relations, block, self.shares.blocks.start(number))
+        block = self.shards.block(self.model.entities, number)
+        return self.model.score_block(free, given, vectors, relations, block, self.shards.blocks.start(number))
 
     def _not_competing(self, triples: Triples, known: TripleIndex, free: int) -> Answers:
         """Of this process's entities the known answers, the true one among them, by their places."""
@@ -94,9 +94,9 @@ class DividedModel:
             np.column_stack([np.append(row, np.arange(len(triples))), np.append(answers.entities, triples[:, free])]),
             axis=0,
         )
-        pairs = pairs[(pairs[:, 1] >= self.shares.own.start) & (pairs[:, 1] < self.shares.own.stop)]
+        pairs = pairs[(pairs[:, 1] >= self.shards.own.start) & (pairs[:, 1] < self.shards.own.stop)]
         offsets = np.searchsorted(pairs[:, 0], np.arange(len(triples) + 1)).astype(np.int64)
-        return Answers(offsets, pairs[:, 1] - self.shares.own.start)
+        return Answers(offsets, pairs[:, 1] - self.shards.own.start)
 
     def save(self, run: RunFolder) -> None:
         """Write the whole model into a run that has everything else; the first process does, from what all send."""
@@ -111,9 +111,9 @@ class DividedModel:
 
     def _all_rows(self) -> Iterator[Tensor]:
         """In the first process: all rows, in their order, a piece at a time. In others: as many empty ones."""
-        values, own = self.model.entities.detach(), self.shares.own
+        values, own = self.model.entities.detach(), self.shards.own
         for owner in range(self.group.size):
-            rows = self.shares.blocks.rows(owner, self.group.size)
+            rows = self.shards.blocks.rows(owner, self.group.size)
             for start in range(rows.start, rows.stop, _ROWS_OF_PIECE):
                 piece = values[:0]
                 if owner == self.group.rank:

@@ -1,4 +1,4 @@
-"""What a step of two models against each other works on, in `cpu.duel` and `gpu.duel` alike."""
+"""The tables that a step of adversarial training works on, in `cpu.adversarial` and `gpu.adversarial` alike."""
 
 from __future__ import annotations
 

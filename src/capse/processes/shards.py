@@ -12,7 +12,7 @@ from capse.processes.blocks import Blocks
 from capse.processes.group import Group
 
 
-class Shares:
+class Shards:
     """The rows of a table of ``blocks.size`` rows: each process of a group has those of its blocks."""
 
     def __init__(self, blocks: Blocks, group: Group) -> None:
