@@ -1,4 +1,4 @@
-"""Every exception a user can meet.
+"""The exceptions that users see.
 
 CapseError                 something the user can put right; the command line prints one line and exits with status 2
 ├── DataError              a file of triples, names or vectors cannot be read as what it claims to be

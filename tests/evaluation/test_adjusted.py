@@ -1,4 +1,4 @@
-"""Metrics held against chance: by definition, by simulation, and as PyKEEN has them."""
+"""Metrics adjusted for chance: by definition, by simulation, and as PyKEEN has them."""
 
 from __future__ import annotations
 

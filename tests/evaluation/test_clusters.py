@@ -17,7 +17,7 @@ def test_clusters_of_one_are_values() -> None:
     np.testing.assert_allclose(cluster_interval(values, alone), bootstrap_interval(values), atol=0.02)
 
 
-def test_equal_values_in_a_cluster_are_one_witness() -> None:
+def test_equal_values_in_a_cluster_count_as_one_observation() -> None:
     """Each of thirty values ten times over: as wide and as sure as thirty."""
     values = np.random.default_rng(1).normal(0.3, 1, 30)
     many, clusters = np.repeat(values, 10), np.repeat(np.arange(30), 10)

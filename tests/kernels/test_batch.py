@@ -1,4 +1,4 @@
-"""A batch's scores and gradients by compiled loops, held against autograd through the plain formula."""
+"""A batch's scores and gradients by compiled loops, compared with autograd through the plain formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled routing and what it is made of, held against NumPy and against the plain formula in float64."""
+"""Compiled routing and what it is made of, compared with NumPy and with the plain formula in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of float64 from float32 scores, held against counts of scores that are all float64."""
+"""Counts of float64 from float32 scores, compared with counts of scores that are all float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPU's votes and gradients, held against the plain formula's. Without a GPU they run in Triton's interpreter."""
+"""The GPU's votes and gradients, compared with the plain formula's. Without a GPU they run in Triton's interpreter."""
 
 from __future__ import annotations
 

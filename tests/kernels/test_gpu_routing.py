@@ -1,4 +1,4 @@
-"""Routing in one kernel, held against the plain formula in float64. Without a GPU it runs in Triton's interpreter."""
+"""Routing in one kernel, compared with the plain formula in float64. Without a GPU it runs in Triton's interpreter."""
 
 from __future__ import annotations
 

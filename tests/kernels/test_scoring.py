@@ -1,4 +1,4 @@
-"""Exact scoring of all candidates, held against the plain formula in float64."""
+"""Exact scoring of all candidates, compared with the plain formula in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes and their gradients by the compiled kernel, held against autograd through the plain formula in float64."""
+"""Votes and their gradients by the compiled kernel, compared with autograd through the plain formula in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts that make the network another model: held against that model's own formula."""
+"""Starts that make the network another model: compared with that model's own formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may: keys, scopes, users, rates, hosts and sites."""
+"""Authorisation: keys, scopes, users, rates, hosts and sites."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def info(
 
     Patterns are relations that say what another says: symmetric, inverse, near-duplicate and composed ones. The last
     line says how much of the test set follows from training facts by them. Of a dataset that has a name, the sizes are
-    held against the published ones.
+    compared with the published ones.
     """
     from dataclasses import asdict
 

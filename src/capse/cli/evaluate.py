@@ -93,7 +93,7 @@ def evaluate(
 
 
 def _show_others(result: LinkPredictionResult) -> None:
-    """Metrics held against chance, averages over relations, and ranks among chosen candidates."""
+    """Metrics adjusted for chance, averages over relations, and ranks among chosen candidates."""
     from capse.cli.display import show_metrics
 
     against, macro = result.adjusted["both"]["realistic"], result.macro["both"]["realistic"]

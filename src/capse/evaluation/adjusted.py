@@ -1,4 +1,4 @@
-"""Metrics held against chance, which make test sets of different numbers of candidates comparable.
+"""Metrics adjusted for chance, which make test sets of different numbers of candidates comparable.
 
 With n_i candidates, ranking at random gives a rank of (n_i + 1) / 2 and a reciprocal rank of H(n_i) / n_i on average,
 H(n) = 1 + 1/2 + ... + 1/n. Chance is 0 and perfection 1:

@@ -132,7 +132,7 @@ def sampled_where_large(recipe: Recipe, graph: Graph) -> tuple[Recipe, list[str]
     if entities < MANY_ENTITIES or recipe.negatives.sampler != "all" or recipe.loss.name != "softmax":
         return recipe, []
     return replace(recipe, negatives=Negatives(sampler="shared", count=SAMPLE)), [
-        f"answers are held against {SAMPLE:,} sampled entities in each step, as {entities:,} would take too long; "
+        f"answers are scored against {SAMPLE:,} sampled entities in each step, as {entities:,} would take too long; "
         "negatives.sampler=all takes all"
     ]
 

@@ -1,6 +1,6 @@
 """How a training is divided: which rows a step touches, into how many parts its batch falls, and who has the table.
 
-What changes the weights is settled when a run begins, and stands in its recipe: ``optimizer.rows`` and
+What changes the weights is fixed when a run begins, and stands in its recipe: ``optimizer.rows`` and
 ``training.parts``. Who does it, and how many they are, may be another each time that it is resumed.
 """
 
@@ -23,7 +23,7 @@ LARGE_TABLE = 2**30  # bytes of a table and its optimiser's state, above which e
 _KEPT = {"adagrad": 1, "adam": 2, "adamw": 2, "sgd": 0}  # numbers beside each one of the table
 
 
-def settled(recipe: Recipe, entities: int, group: Group, stored: Mapping[str, Any] | None) -> Recipe:
+def with_division(recipe: Recipe, entities: int, group: Group, stored: Mapping[str, Any] | None) -> Recipe:
     """The recipe with what is left to be chosen of rows and parts; a run that is resumed stays as it was ``stored``."""
     rows, parts = recipe.optimizer.rows, recipe.training.parts
     if stored is not None:

@@ -13,7 +13,7 @@ import torch
 from capse.errors import SettingsError
 from capse.experiments import automatic, engine
 from capse.experiments.adversaries import build_generator
-from capse.experiments.division import division_of, settled
+from capse.experiments.division import division_of, with_division
 from capse.experiments.engine import Listener, RunEngine
 from capse.experiments.fit_rules import fit_rules
 from capse.experiments.identity import identity
@@ -118,7 +118,7 @@ def _fit(
 ) -> LinkPredictor:
     """The same with all of it chosen, in each process of a group."""
     stored = RunFolder(out).stored_recipe() if resume and out is not None and RunFolder(out).recipe.is_file() else None
-    recipe = settled(recipe, len(graph.entities), group, stored)
+    recipe = with_division(recipe, len(graph.entities), group, stored)
     run = RunEngine(out, recipe, identity(graph), resume=resume, listener=listener, group=group)
     if run.begun:
         run.check_data(identity(load_run_graph(run.folder)))

@@ -79,7 +79,7 @@ class MotifLearner:
 def draw_answers(
     refined: RefinedModel, graph: Graph, epochs: int, seed: int, progress: Callable[[int, int], None]
 ) -> tuple[Questions, list[Drawn]]:
-    """All questions of the training facts, and for each epoch and true answer those that it is held against."""
+    """All questions of the training facts, and the negatives of each true answer for each epoch."""
     chosen = refined.refinement
     sides = [_of_side(graph, free) for free in ((HEAD, TAIL) if chosen.sides == "both" else (TAIL,))]
     relations, nodes, of_heads, counts, answers = (np.concatenate(parts) for parts in zip(*sides, strict=True))

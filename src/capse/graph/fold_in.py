@@ -35,7 +35,7 @@ class FoldIn:
 
     steps: int = 60  # down the loss
     rate: float = 0.3  # of Adagrad, in root mean squares of the entities' numbers
-    negatives: int = 1024  # entities that the other end of a fact is held against, drawn anew for each step
+    negatives: int = 1024  # entities that the other end of a fact is scored against, drawn anew for each step
     pull: float = 0.01  # weight of the squared distance from where a vector began
     seed: int = 0  # of what is drawn
 

@@ -1,4 +1,4 @@
-"""Who may: keys, scopes and rates, before a body is read.
+"""Authorisation: keys, scopes and rate limits, checked before a body is read.
 
 On a loopback address no key is needed unless asked for. Requests must then name the machine as their host: a page of
 another site, to which a name server has given our address, could otherwise ask in its visitor's name.

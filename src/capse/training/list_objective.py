@@ -17,7 +17,7 @@ from capse.training.objectives import Objective
 
 @dataclass(frozen=True)
 class Shown(Section):
-    """The documents of a list that a clicked one is held against."""
+    """The documents of a list that a clicked one competes with."""
 
     count: int = 50  # at most so many results of a list, drawn anew at each step where it has more
 

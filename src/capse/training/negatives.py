@@ -23,7 +23,7 @@ _ROUNDS = 16  # of redrawing before the entities that remain are listed
 
 @dataclass(frozen=True)
 class Negatives(Section):
-    """What a true triple is held against.
+    """What a true triple is scored against.
 
     ``bernoulli`` and ``uniform`` corrupt it ``count`` times; ``shared`` draws ``count`` entities for the whole batch
     and tries each in place of the tail and of the head; ``all`` takes every entity.

@@ -39,7 +39,7 @@ class Objective(nn.Module):
 
 @dataclass(frozen=True)
 class Drawn:
-    """A batch and what it is held against, by ids alone: all that a step wants of the entity table."""
+    """A batch and its negatives, by ids alone: all that a step wants of the entity table."""
 
     triples: Tensor  # (B, 3)
     entities: tuple[Tensor, ...] = ()  # ids of any shape, which an objective knows how to read
@@ -171,7 +171,7 @@ class SampledObjective(TripleObjective):
     """
 
     def draw(self, batch: Tensor, generator: torch.Generator, common: torch.Generator) -> Drawn:
-        """What a batch (B, 3) is held against; ``common`` draws what it shares with the other parts of its step."""
+        """The negatives of a batch (B, 3); ``common`` draws what it shares with the other parts of its step."""
         raise NotImplementedError
 
     def loss_of_drawn(self, drawn: Drawn, model: TripleModel, share: float = 1.0) -> Tensor:

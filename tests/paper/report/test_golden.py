@@ -1,4 +1,4 @@
-"""JSON, text and HTML of planted results, held against files; to write these anew after a change that is meant:
+"""JSON, text and HTML of planted results, compared with files; to write these anew after a change that is meant:
 
 python tests/paper/report/test_golden.py
 """

@@ -221,7 +221,7 @@ def test_users_with_and_without_clicks_stand_apart_each_beside_the_engine():
     assert (found.users, len(found.intervals_over_users)) == (12, 3)
 
 
-def test_lists_of_one_user_are_one_witness():
+def test_lists_of_one_user_count_as_one_observation():
     """One of ten users gains in each of many lists: that is significant over lists, not over users."""
 
     @dataclass(frozen=True)

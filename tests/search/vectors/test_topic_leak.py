@@ -1,6 +1,6 @@
 """The whole pipeline under the leak control, topics included: label-blind topics pass, the paper's are found out.
 
-The witness sees nothing but a document's topic weights in descending order: neither which topics they are, nor query or
+The probe sees nothing but a document's topic weights in descending order: neither which topics they are, nor query or
 user, nor any click. Topics fitted on the relevant documents describe those better, and their weights are then more
 concentrated.
 """
@@ -22,7 +22,7 @@ from capse.search.rankers.sp_lambdamart import SP
 from capse.search.vectors.vector_space import VectorSettings, build_vectors
 
 QUICK = LambdaMARTSettings(trees=60, leaves=7, learning_rate=0.1, least_documents=20, feature_share=1.0, patience=0)
-SHOWN = 12  # weights that the witness sees
+SHOWN = 12  # weights that the probe sees
 
 
 @dataclass(frozen=True)

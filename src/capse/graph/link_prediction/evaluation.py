@@ -83,7 +83,7 @@ def evaluate(
     ``relations`` says whether to rank the relation of each triple too, among all relations; it is done by default where
     the model has a quick way to it, and never counts towards ``both``.
 
-    ``breakdowns`` brings metrics of groups, averages over relations and metrics held against chance.
+    ``breakdowns`` brings metrics of groups, averages over relations and metrics adjusted for chance.
     With ``among`` the same questions are asked among those candidates too; what comes of it stands under ``restricted``
     and never among the metrics.
 

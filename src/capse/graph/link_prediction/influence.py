@@ -29,7 +29,7 @@ from capse.models import TripleModel
 from capse.models.rules import RuleModel
 from capse.triples import HEAD, RELATION, TAIL, Triples
 
-DRAWN = 512  # entities that an answer is held against
+DRAWN = 512  # entities that an answer is scored against
 MOST, LEAST = 1000, 50  # facts of an entity that are looked at: those whose other end has the fewest facts
 DAMPING = 0.1  # λ, in means of the diagonal that it is added to
 _WORK = 1 << 30  # numbers that scores of an entity's facts may take: bounds the time of large networks

@@ -16,14 +16,14 @@ class Refinement(Section):
     top: int = 100  # how many of a question's best answers may change places; below them nothing moves
     relations: Literal[2, 3] = 3  # motifs of up to so many relations
     least: int = 1  # keep motifs that occur so often in training; of few relations all are kept that there can be
-    self_loops: bool = True  # whether a question's own entity may be held against true answers, and told from others
+    self_loops: bool = True  # whether a question's own entity may be a negative, and told from others
     legs: bool = False  # count closures of paths that the edge is part of, too; the published model does not
     alpha: Literal["sum", "one", "relation"] = "sum"
     """A plain sum of both scores; or (1 − α) score + α motifs with ``one`` α for all relations, or one for each, chosen
     on the validation set."""
     symmetric: bool = False  # put t first where (t, r, s) is a training fact of a relation that goes both ways
     sides: Literal["both", "tail"] = "both"  # which questions the weights are fitted to
-    negatives: int = 10  # answers that each true one is held against, drawn as the run's own softmax has it
+    negatives: int = 10  # negatives of each true answer, drawn as the run's own softmax has it
     importance: bool = True  # weigh a drawn answer by 1/q, q being its chance to be drawn
     clip: float = 5.0  # the greatest length of a question's gradient
     penalty: float = 0.01  # λ, of the length of w

@@ -35,7 +35,7 @@ class Questions(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The answers that the true ones are held against, of one epoch."""
+    """The negatives of the true answers, of one epoch."""
 
     nodes: Int32s  # (n, K)
     scores: Float32s  # (n, K) f of them

@@ -35,7 +35,7 @@ class ListComparison:
 
     @property
     def significant(self) -> bool:
-        """Over users: lists of one user do not count as so many witnesses."""
+        """Over users: lists of one user do not count as so many independent observations."""
         return self.over_users.p_value < SIGNIFICANT
 
     @property

@@ -1,4 +1,4 @@
-"""Features of earlier clicks, for three circles of people: this session, this user, everyone.
+"""Features of earlier clicks, for three scopes: this session, this user, everyone.
 
 Bennett et al. (2012) call them session, historic and aggregate features. What a `Past` is found in, a whole log
 (`capse.search.features.log_past`) or what is remembered (`remembered_past`), is of no account here: the same arithmetic
