@@ -2,8 +2,8 @@
 
     python -m benchmarks [NAME ...]        names: import, import-on-disk, training, steps, several-processes,
                                             evaluation, scoring, rerank, refining, refining-dense, ingest, metarank,
-                                            store, service, soak, kills, shop, bias, month; without one, all but the
-                                            last five
+                                            store, service, soak, kills, shop, bias, month, replay; without one,
+                                            all but the last six
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -38,8 +38,9 @@ BENCHMARKS = {
     "shop": "search_shop",
     "bias": "position_bias",
     "month": "search_month",
+    "replay": "search_replayed",
 }
-BY_NAME_ONLY = {"soak", "kills", "shop", "bias", "month"}  # they take long
+BY_NAME_ONLY = {"soak", "kills", "shop", "bias", "month", "replay"}  # they take long
 RESULTS = Path(__file__).parents[1] / "results"
 
 

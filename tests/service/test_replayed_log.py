@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.search_replayed import replayed
 from capse.runs.manifest import write_manifest
 from capse.search.evaluation.evaluate import evaluate
 from capse.search.evaluation.list_metrics import list_metrics
-from capse.search.logs.history import Clicks, cutoffs
-from capse.search.logs.search_log import SearchLog
+from capse.search.logs.history import cutoffs
 from capse.search.rankers.lambdamart import LambdaMARTSettings
 from capse.search.rankers.sp_lambdamart import SP
 from capse.search.times import to_seconds
@@ -33,47 +34,21 @@ def trees(simulated, tmp_path_factory) -> Path:
     return folder
 
 
-def events_of(log: SearchLog, impression: int, clicks: dict[int, list[int]]):
-    """What a client tells of a list: that it was shown, and what satisfied."""
-    own = {
-        "user": log.users[log.user[impression]],
-        "session": log.sessions[log.session[impression]],
-        "query": log.queries[log.query[impression]],
-    }
-    shown = [log.documents.ids[number] for number in log.document[log.rows(np.array([impression]))]]
-    at = to_seconds(int(log.time[impression]))
-    yield own | {"id": f"i{impression}", "kind": "impression", "time": at, "documents": shown}
-    for row in clicks.get(impression, []):
-        document, at = log.documents.ids[log.document[row]], to_seconds(int(log.clicked_at[row]))
-        yield own | {"id": f"c{row}", "kind": "click", "time": at, "document": document}
-
-
 @pytest.mark.parametrize("before", [True, False], ids=["all events", "those after the run's own log"])
 def test_replaying_a_log_through_two_processes_gives_the_figures_of_evaluate(serve, simulated, trees, database, before):
     log, ranker = simulated.log, SP.load(trees)
     workers = [serve(trees, database=database) for _ in range(2)]
-    clicks: dict[int, list[int]] = {}
-    for row in Clicks.of(log).rows.tolist():
-        clicks.setdefault(int(log.impression[row]), []).append(row)
-    told = [
-        event for i in range(len(log)) if before or i >= log.of_split("test")[0] for event in events_of(log, i, clicks)
-    ]
-    told.sort(key=lambda event: event["time"])  # stable: a list is shown before it is clicked
-    lists, found, done = log.judged("test"), [], 0
-    for impression in lists.tolist():
-        at = to_seconds(int(log.time[impression]))
-        end = next((n for n in range(done, len(told)) if told[n]["time"] >= at), len(told))
-        for start in range(done, end, 400):
-            sent = workers[impression % 2].post("/v1/events", {"events": told[start : min(start + 400, end)]})
-            assert sent.status_code == 200, sent.text
-        done = end
-        (shown, *_) = events_of(log, impression, {})
-        asked = {key: shown[key] for key in ("user", "session", "query", "time", "documents")}
-        answer = workers[1 - impression % 2].post("/v1/rerank", asked).json()["documents"]
-        found += [one["score"] for one in sorted(answer, key=lambda one: one["position"])]
+    lists, turn = log.judged("test"), itertools.cycle([0, 0, 1])
+
+    def send(path, body):
+        sent = workers[next(turn)].post(path, body)
+        assert sent.status_code == 200, sent.text
+        return sent.json()
+
+    found = replayed(log, lists, send, first=0 if before else int(log.of_split("test")[0]))
     np.testing.assert_array_equal(found, ranker.score(log, lists, cutoffs(log)))
     rows = log.rows(lists)
-    by_list = list_metrics(np.array(found), log.satisfied[rows], log.lengths[lists])
+    by_list = list_metrics(found, log.satisfied[rows], log.lengths[lists])
     np.testing.assert_array_equal(by_list.table, evaluate(ranker, log, beside=False).lists.table)
 
 

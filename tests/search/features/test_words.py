@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from capse.search.features.query_pairs import Queries, query_codes
 from capse.search.features.text_match import TextMatch, bm25_weights, trigrams
-from capse.search.features.word_rows import Rows, _by_halving, _side_by_side, paired
+from capse.search.features.word_rows import Rows, _by_halving, _side_by_side, paired, paired_in_runs
 from capse.search.logs.documents import Documents
 from capse.search.logs.titles import extension, folder, leaf, path_parts, site
 
@@ -44,6 +44,14 @@ def test_either_way_through_two_rows_gives_the_bits_of_adding_up_in_order(seed, 
     given = a.columns, a.values, 0, few, b.columns, b.values, 0, many
     nothing = np.zeros(1, np.int64)
     assert {_by_halving(*given), _side_by_side(*given), *paired(a, nothing, b, nothing)} == {total}
+
+
+@given(st.integers(0, 1_000))
+def test_a_row_that_is_spread_out_gives_the_same_bits(seed):
+    draw = np.random.default_rng(seed)
+    rows = sparse(draw.random((6, 9)) * (draw.random((6, 9)) < 0.5))
+    i, j = np.repeat(draw.integers(6, size=4), draw.integers(4, size=4)), draw.integers(6, size=20)
+    np.testing.assert_array_equal(paired_in_runs(rows, i, j[: len(i)]), paired(rows, i, rows, j[: len(i)]))
 
 
 @given(st.integers(0, 1_000))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capse.search.rankers.tree_loops import Trees
+from capse.search.rankers.tree_loops import Trees, _rounded_down
 
 
 def grown(seed: int, *, gaps: float, zeros: float, rounds: int = 12) -> tuple[lightgbm.Booster, np.ndarray]:
@@ -36,6 +36,15 @@ def test_scores_are_lightgbms(seed: int, gaps: float, zeros: float) -> None:
     trees = Trees.parse(booster.model_to_string())
     assert trees.features == booster.num_feature() == 6
     np.testing.assert_array_equal(trees.predict(table), booster.predict(table, num_threads=1))
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False, width=32))
+def test_a_threshold_rounded_down_parts_the_same_numbers(threshold: float, number: float) -> None:
+    near = _rounded_down(np.array([threshold]))[0]
+    with np.errstate(over="ignore"):
+        above = np.nextafter(near, np.float32(np.inf))
+    for value in (np.float32(number), near, above):
+        assert (float(value) <= threshold) == (value <= near)
 
 
 def test_a_tree_that_is_a_leaf() -> None:

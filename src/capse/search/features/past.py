@@ -16,7 +16,7 @@ from capse.arrays import Float64s, Int64s
 from capse.search.features.earlier import Pairs
 from capse.search.features.query_pairs import QueryPairs
 from capse.search.features.text_match import DocumentFields
-from capse.search.features.word_rows import paired
+from capse.search.features.word_rows import paired_in_runs
 from capse.search.logs.titles import extension, folder, leaf, site
 
 Columns = dict[str, Float64s]
@@ -140,7 +140,7 @@ def likeness(
     alike = queries.alike(asked[pairs.asked], found.query)
     columns: Columns = {}
     for name, vectors in (("title", fields.title_vectors), ("text", fields.text_vectors)):
-        like = paired(vectors, here, vectors, there)
+        like = paired_in_runs(vectors, here, there)
         columns[f"{name}_likeness"] = pairs.total(weight * like) / weights
         columns[f"{name}_most_alike"] = pairs.highest(like, 0.0)
         columns[f"{name}_for_alike_queries"] = pairs.total(alike * like)

@@ -70,6 +70,11 @@ class Rows:
         return np.bincount(self.owner, self.values, len(self)).astype(np.float64)
 
     @cached_property
+    def width(self) -> int:
+        """One more than the last column that has anything."""
+        return int(self.columns.max(initial=-1)) + 1
+
+    @cached_property
     def owner(self) -> Int64s:
         """(z,) the row of each value."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
@@ -106,6 +111,30 @@ def paired(left: Rows, i: Any, right: Rows, j: Any) -> Float64s:
     products = np.zeros(len(i))
     _paired(left.starts, left.columns, left.values, i, right.starts, right.columns, right.values, j, products)
     return products
+
+
+def paired_in_runs(rows: Rows, i: Any, j: Any) -> Float64s:
+    """The same of ``rows[i[p]]`` and ``rows[j[p]]``, faster where an i stands in many pairs one after the other."""
+    products = np.zeros(len(i))
+    _paired_in_runs(rows.starts, rows.columns, rows.values, i, j, np.zeros(rows.width), products)
+    return products
+
+
+@numba.njit(cache=True)
+def _paired_in_runs(starts: Any, columns: Any, values: Any, i: Any, j: Any, spread: Any, out: Any) -> None:
+    """A row that is spread out over all columns is met by each of the others without a search."""
+    begin = end = 0
+    for p in range(len(i)):
+        if p == 0 or i[p] != i[p - 1]:
+            for place in range(begin, end):
+                spread[columns[place]] = 0.0
+            begin, end = starts[i[p]], starts[i[p] + 1]
+            for place in range(begin, end):
+                spread[columns[place]] = values[place]
+        total = 0.0
+        for place in range(starts[j[p]], starts[j[p] + 1]):
+            total += spread[columns[place]] * values[place]
+        out[p] = total
 
 
 @numba.njit(cache=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from capse.arrays import Float32s, Float64s, Int64s
+from capse.arrays import Bools, Float32s, Float64s, Int64s
 
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of a decision type; the two above them say what is missing
 _ZERO, _NAN = 1, 2  # kinds of missing values
@@ -88,16 +88,38 @@ class Trees:
     def predict(self, values: Float32s) -> Float64s:
         """(rows,) the sum of the leaves that each row of values (rows, F) ends in."""
         scores = np.zeros(len(values))
-        arrays = (values, *self._paths, scores)
+        feature, zero_is_gap, gap_goes_left = self._sides
+        sides = values[:, feature]
+        gap = np.isnan(sides) | (zero_is_gap & (np.abs(sides) <= _TINY))
+        np.copyto(sides, np.where(gap_goes_left, -np.inf, np.nan), where=gap, casting="same_kind")
+        arrays = (sides, *self._paths, scores)
         _walk(*arrays)
         return scores
 
     @cached_property
-    def _paths(self) -> tuple[Any, ...]:
-        """The same as a walk needs it: leaves are nodes too, from which every way leads back to them.
+    def _gaps(self) -> tuple[Bools, Bools]:
+        """(nodes,) whether zero counts as missing, and whether what is missing goes left: else it counts as zero."""
+        missing, default_left = (self.decision >> 2) & 3, self.decision & _DEFAULT_LEFT != 0
+        return missing == _ZERO, np.where((missing == _ZERO) | (missing == _NAN), default_left, self.threshold >= 0)
 
-        What is missing counts as zero, or goes the node's default way; either is known beforehand.
+    @cached_property
+    def _kinds(self) -> Int64s:
+        """(nodes,) the feature, and what becomes of its gaps."""
+        zero_is_gap, gap_goes_left = self._gaps
+        return 4 * self.feature + 2 * zero_is_gap + gap_goes_left
+
+    @cached_property
+    def _sides(self) -> tuple[Int64s, Bools, Bools]:
+        """Columns to compare with thresholds alone: a feature for each way in which nodes treat its gaps.
+
+        In place of a gap stands what is below every threshold, or what is below none.
         """
+        kinds = np.unique(self._kinds)
+        return kinds // 4, kinds & 2 != 0, kinds & 1 != 0
+
+    @cached_property
+    def _paths(self) -> tuple[Any, ...]:
+        """The same as a walk needs it: leaves are nodes too, from which every way leads back to them."""
         tree, inner = np.repeat(np.arange(len(self.nodes) - 1), np.diff(self.nodes)), len(self.feature)
         children = np.stack(
             [
@@ -106,21 +128,24 @@ class Trees:
             ],
             axis=1,
         )
-        missing, default_left = (self.decision >> 2) & 3, self.decision & _DEFAULT_LEFT != 0
-        gap_left = np.where((missing == _ZERO) | (missing == _NAN), default_left, self.threshold >= 0)
         leaves = np.arange(inner, inner + len(self.value))
         none = np.zeros(len(leaves))
         roots = np.where(np.diff(self.nodes) > 0, self.nodes[:-1], inner + self.leaves[:-1])  # a tree may be but a leaf
         return (
-            roots.astype(np.int32),
+            roots.astype(np.uint32),
             _depths(self.nodes, children),
-            np.concatenate([self.feature, none]).astype(np.int32),
-            np.concatenate([children, np.stack([leaves, leaves], axis=1)]).astype(np.int32),
-            np.concatenate([self.threshold, none]),
-            np.concatenate([gap_left, none]).astype(np.bool_),
-            np.concatenate([missing == _ZERO, none]).astype(np.bool_),
+            np.concatenate([np.unique(self._kinds, return_inverse=True)[1], none]).astype(np.uint32),
+            np.concatenate([children, np.stack([leaves, leaves], axis=1)]).astype(np.uint32),
+            np.concatenate([_rounded_down(self.threshold), none]).astype(np.float32),
             np.concatenate([np.zeros(inner), self.value]),
         )
+
+
+def _rounded_down(thresholds: Float64s) -> Float32s:
+    """The highest number that a value can have and be no higher than the threshold."""
+    with np.errstate(over="ignore"):
+        near = thresholds.astype(np.float32)
+        return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near)
 
 
 def _fields(part: str) -> Mapping[str, str]:
@@ -143,28 +168,16 @@ def _depths(nodes: Any, children: Any) -> Any:
 
 @numba.njit(cache=True)
 def _walk(
-    values: Any,
-    roots: Any,
-    depths: Any,
-    feature: Any,
-    children: Any,
-    threshold: Any,
-    gap_left: Any,
-    zero_is_gap: Any,
-    value: Any,
-    scores: Any,
+    sides: Any, roots: Any, depths: Any, side: Any, children: Any, threshold: Any, value: Any, scores: Any
 ) -> None:
     """Tree after tree, all rows a step at a time: no branch depends on a number, so a processor goes on with the next
     row while it waits for this one's."""
-    at = np.empty(len(values), np.int32)
+    at = np.empty(len(sides), np.uint32)
     for tree in range(len(roots)):
         at[:] = roots[tree]
         for _ in range(depths[tree]):
-            for row in range(len(values)):
+            for row in range(len(sides)):
                 node = at[row]
-                number = float(values[row, feature[node]])
-                gap = np.isnan(number) | (zero_is_gap[node] & (number >= -_TINY) & (number <= _TINY))
-                goes_right = (not gap) & (not number <= threshold[node]) | gap & (not gap_left[node])
-                at[row] = children[node, int(goes_right)]
-        for row in range(len(values)):
+                at[row] = children[node, int(not sides[row, side[node]] <= threshold[node])]
+        for row in range(len(sides)):
             scores[row] += value[at[row]]
