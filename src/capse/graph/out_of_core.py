@@ -135,10 +135,13 @@ class _Import:
         every = " UNION ALL ".join(
             f"SELECT {column} AS label, iri FROM stated WHERE problem IS NULL" for column in columns
         )
+        # Two statements: in one, the distinct labels and their order would be in memory at the same time.
+        self._do(f"CREATE TABLE distinct_labels AS SELECT label, bool_or(iri) AS iri FROM ({every}) GROUP BY label")
         self._do(
             f"CREATE TABLE {kind} AS SELECT label, iri, (row_number() OVER (ORDER BY label) - 1)::INTEGER AS id "
-            f"FROM (SELECT label, bool_or(iri) AS iri FROM ({every}) GROUP BY label)"
+            "FROM distinct_labels"
         )
+        self._do("DROP TABLE distinct_labels")
         labels = (batch.column("label") for batch in self._batches(f"SELECT label FROM {kind} ORDER BY id"))
         count = write_labels(self.folder / f"{kind}.arrow", labels)
         # Of several names an English or untagged one, and of several of these the first by its letters.
