@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import random
-from collections.abc import Sequence
+import resource
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capse.cli import main
-from capse.errors import DataError, SettingsError
+from capse.errors import DataError, SettingsError, StorageError
 from capse.experiments.fit import fit
 from capse.experiments.identity import identity
 from capse.graph.dataset import Graph, load_graph, read_graph
@@ -184,6 +185,36 @@ def test_what_cannot_be_imported_is_said_and_nothing_left(tmp_path: Path, name: 
     with pytest.raises(DataError, match=said):
         import_out_of_core({"train": [tmp_path / name]}, tmp_path / "out", Shares())
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.fixture
+def most_bytes() -> Iterator[Callable[[int], None]]:
+    """Files may not grow beyond so many bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [0, 100_000, 1_500_000])
+def test_a_disk_that_fills_leaves_nothing(tmp_path: Path, most_bytes: Callable[[int], None], size: int) -> None:
+    """It fills when DuckDB begins, when it commits what was read, and while it works on."""
+    path = written(tmp_path / "facts.tsv", [(f"e{i}", "r", f"e{i + 1}") for i in range(20_000)])
+    most_bytes(size)
+    with pytest.raises(StorageError, match=r"free space|--out"):
+        import_out_of_core({"train": [path]}, tmp_path / "graph", Shares())
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_import_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "facts.tsv", rows_of(40))
+
+    def interrupt(what: str) -> None:
+        if what == "drawing the splits":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_out_of_core({"train": [path]}, tmp_path / "graph", Shares(), progress=interrupt)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_languages_without_literals_are_refused() -> None:

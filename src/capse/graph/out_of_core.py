@@ -180,7 +180,7 @@ class _Import:
                 for batch in self._batches(query):
                     rows = np.stack([column.to_numpy() for column in batch.columns], 1)
                     new = rows[(np.diff(np.concatenate([last, rows]), axis=0) != 0).any(1)]
-                    new.astype(np.int32).tofile(file)
+                    file.write(new.astype(np.int32).tobytes())  # `tofile` does not say why it fails
                     last, count, kept = rows[-1:], count + len(rows), kept + len(new)
             empty = np.empty((0, 3), np.int32)
             found[split] = np.memmap(path, np.int32, "r", shape=(kept, 3)) if kept else empty

@@ -16,9 +16,8 @@ def duckdb_errors(more_memory: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        meant = _meaning(
-            error, {"OutOfMemoryException": f"{more_memory}; or {_MORE_SPACE}", "IOException": _MORE_SPACE}
-        )
+        remedies = dict.fromkeys(("IOException", "TransactionException"), _MORE_SPACE)  # the second at a commit
+        meant = _meaning(error, remedies | {"OutOfMemoryException": f"{more_memory}; or {_MORE_SPACE}"})
         if meant is None:
             raise
         raise meant from error
