@@ -33,7 +33,7 @@ PLANTED = {
     "cascade": [replace(WORLD, examination="cascade", continuation=going_on) for going_on in (0.2, 0.6)],
 }
 TREES = LambdaMARTSettings(trees=200, leaves=15, learning_rate=0.1, patience=30, refit=False)
-RANKED = 1_000  # lists that a ranker learns from, few enough that where people look matters
+RANKED = 3_000  # lists of a ranker's log, the last fifth of which judge
 TARGET = 0.05  # that an estimated propensity may be off
 
 

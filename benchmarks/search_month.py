@@ -190,6 +190,8 @@ def _night(folder: Path, database: str, service: Service, *, bad: bool) -> dict[
         "bad": bad,
         "handed_over": verdict.handed_over,
         "lists": verdict.lists,
+        "better_in": verdict.better_in,
+        "clicks_weighed_by": verdict.bias,
         "mrr_new": round(verdict.new, 4),
         "mrr_in_service": round(verdict.served, 4),
         "mrr_engine": round(verdict.engine, 4),

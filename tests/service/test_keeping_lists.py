@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 from sqlalchemy import select
 
@@ -72,6 +75,9 @@ def test_traffic_becomes_a_log_without_those_who_were_deleted(serve, search_run,
     log = SearchLog.load(tmp_path / "log")
     assert [log.users[user] for user in log.user] == ["ada", "bob", "ada"]
     assert log.satisfied.sum() == 3
+    (row, *_) = kept(client)[0]
+    shown = [json.loads(row.documents)[place - 1] for place in json.loads(row.shown)]
+    assert [log.documents.ids[log.document[row]] for row in np.argsort(log.rank[:4])] == shown
 
 
 def test_a_database_that_is_away_is_waited_for(serve, search_run, database, monkeypatch):

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from benchmarks.servers import served
+from capse.cli import main
 from capse.runs.versions import Versions
 from capse.service.loaded_models import fingerprint
 
@@ -37,6 +38,15 @@ def test_a_version_that_is_put_back_answers(search_run, make_search_run, serve, 
         assert client.post("/v1/admin/reload").status_code == 200
         answers = [client.post("/v1/rerank", ASKED).json()["model"] for _ in range(3)]
         assert answers == [fingerprint(versions.folder / version)] * 3
+
+
+def test_a_run_without_versions_stays_as_it_is(search_run, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(search_run, run)
+    with pytest.raises(SystemExit, match="2"):
+        main(["search", "rollback", str(run)])
+    assert f"{run} has no versions: 'capse search retrain' makes them" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 @pytest.mark.slow

@@ -2,8 +2,8 @@
 
 A click, or what else was done with a document, belongs to the latest list of its user, in its session where both name
 one, that was asked for before it and holds the document. A list has the engine's order, which is what a ranker is
-given; the order in which it was shown is not learned from. Users who were ever forgotten are left out, also where they
-came back: no run may know them.
+given; the order in which it was shown goes beside it, for where people looked. Users who were ever forgotten are left
+out, also where they came back: no run may know them.
 
 All is read as it was at one moment, user after user, so that memory stays bounded and the service goes on writing.
 """
@@ -17,11 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from sqlalchemy import Connection, Row, func, select
 
 from capse.errors import DataError
 from capse.search.ingest.sources import jsonl
 from capse.search.ingest.staging import Staging
+from capse.search.logs.shown_ranks import FILE, SCHEMA
 from capse.search.times import DAY
 from capse.service.store import Event, Store
 from capse.service.store.event import ACTIONS
@@ -52,7 +55,8 @@ class StoredLog:
                     "have them kept from now on: capse serve --keep-lists DAYS",
                 )
             gone = set(connection.execute(select(forgotten.c.digest)).scalars())
-            _Traffic(connection, staging, self.since, gone).stage()
+            with pq.ParquetWriter(staging.extra(FILE), SCHEMA, compression="zstd") as ranks:
+                _Traffic(connection, staging, ranks, self.since, gone).stage()
         jsonl.stage(paths, staging)
 
 
@@ -62,10 +66,12 @@ class _Traffic:
 
     connection: Connection
     staging: Staging
+    ranks: pq.ParquetWriter  # of SCHEMA
     since: int
     gone: set[str]  # digests of users who were forgotten
     unbound: int = 0  # clicks on nothing that was kept
     documents: set[str] = field(default_factory=set)
+    shown: list[dict[str, Any]] = field(default_factory=list)  # rows of SCHEMA that are not written yet
 
     def stage(self) -> None:
         for part in self._users():
@@ -73,6 +79,8 @@ class _Traffic:
             for number, name in part.items():
                 if digest(name) not in self.gone:
                     self._stage_user(name, shown.get(number, []), clicks.get(number, []), dwells)
+            self.ranks.write_table(pa.Table.from_pylist(self.shown, SCHEMA))
+            self.shown.clear()
         for row in self.connection.execute(select(texts).order_by(texts.c.number)):
             if row.document in self.documents:
                 self.staging.document(row.document, title=row.title or None, text=row.text)
@@ -87,6 +95,10 @@ class _Traffic:
             self.documents.update(documents)
             if row.fields is not None:
                 self._stage_fields(row)
+            self.shown += [
+                {"impression": f"list {row.number}", "document": documents[place - 1], "rank": rank}
+                for rank, place in enumerate(json.loads(row.shown), start=1)
+            ]
             for position, document in enumerate(documents, start=1):
                 self.staging.result(
                     f"list {row.number}",

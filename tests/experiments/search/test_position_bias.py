@@ -28,14 +28,33 @@ def test_each_click_becomes_a_list_of_its_weight():
     features = FeatureTable.of({"place": np.arange(5.0)}, 5)
     lists = LabelledLists(features, np.array([True, False, True, False, True]), np.array([3, 2]))
     found = lists.per_click(np.array([1.0, 9, 4, 9, 2]))
-    assert found.features.values[:, 0].tolist() == [0, 1, 1, 2, 3, 4]  # the other click of the first list is left out
-    assert found.relevant.tolist() == [True, False, False, True, False, True]
-    assert found.lengths.tolist() == [2, 2, 2]
+    assert found.features.values[:, 0].tolist() == [0, 1, 2, 0, 1, 2, 3, 4]
+    assert found.relevant.tolist() == [True, False, False, False, False, True, False, True]
+    assert found.lengths.tolist() == [3, 3, 2]
     assert found.weights is not None
     assert found.weights.tolist() == [1, 4, 2]
-    scores = np.array([3.0, 2, 1, 2, 1, 2])
-    assert found.mrr(scores) == pytest.approx((1 * 1 + 4 * 1 + 2 * 1) / 7)
-    assert found.mrr(-scores) == pytest.approx(1 / 2)
+    scores = np.array([3.0, 2, 1, 3, 2, 1, 1, 2])
+    assert found.mrr(scores) == pytest.approx((1 * 1 + 4 / 3 + 2 * 1) / 7)
+
+
+def test_in_the_list_of_one_click_the_other_is_worth_nothing():
+    features = FeatureTable.of({"place": np.arange(4.0)}, 4)
+    worth = np.array([1.0, -1.0, 3.0, 0.5])
+    lists = LabelledLists(features, np.array([True, False, True, False]), np.array([4]), gains=worth)
+    found = lists.per_click(np.ones(4)).gains
+    assert found is not None
+    assert found.tolist() == [1, -1, 0, 0.5, 0, -1, 3, 0.5]
+
+
+def test_two_relevant_results_pull_alike_however_deep_one_stands():
+    """Of pairs of relevant results, one looked at always and the other a fifth of the time, by their weights."""
+    draw, looked = np.random.default_rng(0), np.array([1.0, 0.2])
+    clicked = (draw.random((20_000, 2)) < 0.9 * looked).ravel()
+    lists = LabelledLists(FeatureTable.of({}, len(clicked)), clicked, np.full(20_000, 2))
+    found = lists.per_click(np.tile(1 / looked, 20_000))
+    assert found.weights is not None
+    first = found.relevant.reshape(-1, 2)[:, 0]
+    assert found.weights[first].sum() == pytest.approx(found.weights[~first].sum(), rel=0.03)
 
 
 def objective(relevant: list[list[bool]], weights: list[list[float]] | None, loss: str = "softmax") -> ListObjective:

@@ -53,7 +53,7 @@ def test_a_saved_run_knows_fields_and_kinds_and_refuses_another_schema(shop: Sho
     test = shop.log.of_split("test")[:50]
     expected = ranker.score(shop.log, test, cutoffs(shop.log))
     np.testing.assert_array_equal(loaded.score(shop.log, test, cutoffs(shop.log)), expected)
-    assert loaded.known == ranker.known
+    assert loaded.known.to_mapping() == ranker.known.to_mapping()
     other: Callable[[], object] = partial(loaded.score, without_field("item.price")(shop.log), test, cutoffs(shop.log))
     with pytest.raises(SettingsError, match=r"other fields .* item.price is not there instead of number"):
         other()

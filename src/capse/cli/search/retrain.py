@@ -43,6 +43,13 @@ def retrain(
     confidence: Annotated[
         float, typer.Option(help="In what share of draws of users the new run must be better.")
     ] = 0.95,
+    bias: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL|NUMBERS",
+            help="How clicks are weighed in the comparison: position, cascade, none, or propensities of places.",
+        ),
+    ] = "position",
     keep: Annotated[int, typer.Option(help="How many versions are kept.")] = 5,
     tell: Annotated[
         int | None, typer.Option(metavar="PID", help="The service, which is told to reload by SIGHUP.")
@@ -51,7 +58,9 @@ def retrain(
 ) -> None:
     """Make a log of what the service stored, train on it, and compare with the run in service on the newest lists.
 
-    The new run is put in service only if it is better, by MRR, in 19 of 20 draws of users. The service goes on
+    The new run is put in service only if it is better, by MRR, in 19 of 20 draws of users. The newest lists were shown
+    in the order of the run in service; so their clicks are weighed by how likely their places are looked at, as
+    'capse search propensities' estimates it. The service goes on
     meanwhile with the run that it has, and reloads when it is told to. Versions are kept beside the run;
     'capse search rollback' goes back. Ctrl-C changes nothing.
     """
@@ -63,9 +72,11 @@ def retrain(
     from capse.experiments.search.choice import Choice
     from capse.experiments.search.methods import load_search_run, method_of
     from capse.experiments.search.retraining import retrain as retrain_run
+    from capse.search.bias.settings import PositionBias
     from capse.search.ingest import IngestSettings
     from capse.search.logs.field_schema import FieldSchema
 
+    corrected = PositionBias(bias)
     of_ingest = [one for one in settings or [] if one.startswith("ingest.")]
     others = [one for one in settings or [] if one not in of_ingest]
     chosen = Choice(method_of(run), run=run).anew() if method is None else Choice(method)
@@ -88,6 +99,7 @@ def retrain(
                     served_log=same,
                     confidence=confidence,
                     keep=keep,
+                    bias=corrected,
                     forgotten=store.forgotten(),
                 )
     except KeyboardInterrupt:

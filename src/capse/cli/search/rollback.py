@@ -31,11 +31,14 @@ def rollback(
     What was decided so far stands in RUN.versions/history.jsonl.
     """
     from capse.cli.key import open_store
+    from capse.errors import RunError
     from capse.runs.folder import RunFolder
     from capse.runs.versions import Versions
     from capse.search.rankers.forgetting import forget_in_run
 
     versions = Versions(run)
+    if not versions.names():
+        raise RunError(f"{run} has no versions", "'capse search retrain' makes them")
     with versions.held():
         version = to or versions.before()
         if version in versions.names():

@@ -81,7 +81,8 @@ def part(log: SearchLog, impressions: Int64s) -> SearchLog:
     places = np.full(len(log.document), -1)
     places[rows] = np.arange(len(rows))
     fields, actions = log.fields.part(impressions, rows), log.actions.with_rows(places)
-    return replace(log, offsets=offsets, fields=fields, actions=actions, **chosen)
+    ranks = None if log.reranked is None else log.reranked[rows]
+    return replace(log, offsets=offsets, fields=fields, actions=actions, reranked=ranks, **chosen)
 
 
 def fit_blend(

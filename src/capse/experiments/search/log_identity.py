@@ -26,6 +26,8 @@ def identity(log: SearchLog) -> bytes:
         digest.update(np.ascontiguousarray(column).tobytes())
     if len(log.actions):
         digest.update(np.stack(list(vars(log.actions).values())).tobytes())
+    if log.reranked is not None:
+        digest.update(log.reranked.tobytes())
     for part in log.fields.content():
         digest.update(part)
     return digest.hexdigest()[:16].encode()

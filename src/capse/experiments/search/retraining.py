@@ -1,8 +1,10 @@
 """A new run from the newest traffic, compared with the one in service, and handed over only if it is better.
 
-Both rank the same lists, the newest of the log, which neither has learned from. Whether the new one is better is asked
-of users, not of lists: users are drawn again with all their lists, and in a share of these draws that is given (19 of
-20, say) its MRR must be the higher one.
+Both rank the same lists, the newest of the log, which neither has learned from. They were shown in the order of the run
+in service, and their clicks favour it: so a click counts for the inverse of how likely its place was looked at, as if
+all had been (`capse.search.evaluation.inverse_propensity`). Whether the new one is better is asked of users, not of
+lists: users are drawn again with all their lists, and in a share of these draws that is given (19 of 20, say) its MRR
+must be the higher one.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from capse.arrays import Float64s, Int64s
 from capse.errors import DataError, SettingsError
 from capse.experiments.search.methods import load_search_run
 from capse.runs.versions import Versions
-from capse.search.evaluation.evaluate import evaluate
-from capse.search.evaluation.judged_lists import Ranker
+from capse.search.bias.settings import NONE, POSITION, PositionBias
+from capse.search.evaluation.inverse_propensity import WeightedClicks
+from capse.search.evaluation.judged_lists import JudgedLists, Ranker, shuffled
+from capse.search.logs.history import cutoffs
 from capse.search.logs.search_log import SPLITS, SearchLog
 from capse.search.rankers.forgetting import forget_in_run
 from capse.search.rankers.search_run import SearchRun
@@ -39,11 +43,12 @@ class Verdict:
     version: str
     lists: int  # the newest, with a satisfied click
     users: int
-    new: float  # MRR
+    new: float  # MRR of satisfied clicks
     served: float
     engine: float
     better_in: float  # share of draws of users in which the new run's MRR is the higher one
     handed_over: bool
+    bias: str  # the model by which clicks were weighed; none: each counts for one
 
     def __str__(self) -> str:
         said = "handed over" if self.handed_over else "not handed over"
@@ -51,6 +56,7 @@ class Verdict:
             f"{said}: on the {self.lists:,} newest lists of {self.users:,} users the new run has an MRR of "
             f"{self.new:.4f}, the one in service {self.served:.4f}, the engine {self.engine:.4f}; "
             f"the new one is better in {self.better_in:.0%} of draws of users"
+            + ("; clicks count as they are" if self.bias == NONE else "")
         )
 
 
@@ -62,12 +68,14 @@ def retrain(
     served_log: SearchLog | None = None,
     confidence: float = 0.95,
     keep: int = 5,
+    bias: PositionBias | None = None,
     forgotten: Callable[[str], bool] = lambda user: False,
 ) -> Verdict:
     """Train on a log, compare on its test split with the run in service, and put the better one in service.
 
     ``served_log`` is the same log with the fields that the run in service was trained with, where those are others.
-    Of the versions ``keep`` are kept. Nobody who is ``forgotten`` stays in the new run.
+    Of the versions ``keep`` are kept. ``bias`` says how clicks are weighed, by their places unless it is given. Nobody
+    who is ``forgotten`` stays in the new run.
     """
     if not 0.5 <= confidence < 1:
         raise SettingsError(f"--confidence is {confidence:g}", "write a share from 0.5 to below 1")
@@ -80,7 +88,7 @@ def retrain(
         path = versions.next_path()
         try:
             train(newest, path)
-            verdict = compare(load_search_run(path), served, newest, theirs, path.name, confidence)
+            verdict = compare(load_search_run(path), served, newest, theirs, path.name, confidence, bias)
             if verdict.handed_over:
                 forget_in_run(path, forgotten)
                 versions.put_in_service(path.name, "handed over", **_told(verdict))
@@ -94,15 +102,30 @@ def retrain(
 
 
 def compare(
-    new: Ranker, served: Ranker, log: SearchLog, served_log: SearchLog, version: str, confidence: float
+    new: Ranker,
+    served: Ranker,
+    log: SearchLog,
+    served_log: SearchLog,
+    version: str,
+    confidence: float,
+    bias: PositionBias | None = None,
 ) -> Verdict:
-    """Both on the test lists of a log."""
-    after = evaluate(new, log, method="new")
-    before = evaluate(served, served_log, method="served", beside=False)
-    share = better_in(after.lists.mrr - before.lists.mrr, after.owners)
-    engine = after.beside["engine"]["mrr"]
-    handed_over = share >= confidence and after.mrr > before.mrr
-    return Verdict(version, after.impressions, after.users, after.mrr, before.mrr, engine, share, handed_over)
+    """Both on the test lists of a log; clicks count as they are where it does not tell how places are looked at."""
+    judged, their = (JudgedLists(shuffled(one), one.judged("test"), cutoffs(one)) for one in (log, served_log))
+    bias = bias or PositionBias(POSITION)
+    try:
+        weights = bias.weights(judged.log, np.arange(len(log)))
+    except DataError:
+        bias, weights = PositionBias(), None
+    counts = np.ones(len(judged.rows)) if weights is None else weights[judged.rows]
+    owners = log.user[judged.impressions].astype(np.int64)
+    clicks = WeightedClicks(judged.relevant, judged.lengths, counts, owners)
+    ours, theirs = judged.scores(new), their.scores(served)
+    after, before, engine = map(clicks.snips_mrr, (ours, theirs, -judged.position))
+    share = better_in(clicks.differences(ours, theirs), owners)
+    handed_over = share >= confidence and after > before
+    users = len(np.unique(owners))
+    return Verdict(version, len(owners), users, after, before, engine, share, handed_over, bias.model)
 
 
 def better_in(differences: Float64s, users: Int64s, seed: int = 0) -> float:

@@ -41,7 +41,7 @@ class CascadeModel:
         keys = pair_keys(log, np.arange(len(log.document)))
         place = np.minimum(np.searchsorted(self.pairs, keys), len(self.pairs) - 1)
         gamma = np.where(self.pairs[place] == keys, self.attraction[place], self.average)
-        order = np.lexsort((log.position, log.impression))
+        order = np.lexsort((log.rank, log.impression))
         stays = np.log1p(-gamma[order] * (1 - self.continuation))
         found = np.empty(len(keys))
         found[order] = np.exp(_above(stays, log.lengths))
@@ -51,7 +51,7 @@ class CascadeModel:
     def fit(cls, log: SearchLog, impressions: Int64s) -> CascadeModel:
         """Estimated from the clicks on these lists."""
         rows = log.rows(impressions)
-        rows = rows[np.lexsort((log.position[rows], np.repeat(np.arange(len(impressions)), log.lengths[impressions])))]
+        rows = rows[np.lexsort((log.rank[rows], np.repeat(np.arange(len(impressions)), log.lengths[impressions])))]
         lengths, clicked = log.lengths[impressions], log.clicked[rows].astype(np.float64)
         if not clicked.any():
             raise DataError(f"the log {log.name!r} has no click in these lists", "take more of it")

@@ -37,7 +37,7 @@ class PositionModel:
 
     def of(self, log: SearchLog) -> Float64s:
         """(m,) for every result of a log."""
-        return self.looked[np.minimum(log.position - 1, len(self.looked) - 1)]
+        return self.looked[np.minimum(log.rank - 1, len(self.looked) - 1)]
 
     @classmethod
     def fit(cls, log: SearchLog, impressions: Int64s) -> PositionModel:
@@ -48,7 +48,7 @@ class PositionModel:
         if len(known) < 2:
             raise DataError(
                 f"the log {log.name!r} hardly shows the same results for the same query at different places",
-                "take more of it, or give the propensities of an experiment: bias.given",
+                "take more of it, or give the propensities of an experiment between commas",
             )
         theta = _maximise(counts, len(shown))
         theta[known] = isotonic_regression(theta[known], sample_weight=shown[known], increasing=False)

@@ -36,7 +36,7 @@ class Places:
 def estimate(log: SearchLog, model: str) -> Estimate:
     """With which probability each place is looked at, estimated from all lists of a log."""
     fitted = propensities(PositionBias(model), log, np.arange(len(log)))
-    shown, looked = np.bincount(log.position - 1), np.bincount(log.position - 1, fitted.of(log))
+    shown, looked = np.bincount(log.rank - 1), np.bincount(log.rank - 1, fitted.of(log))
     return Estimate(
         (looked / np.maximum(shown, 1)).tolist(),
         fitted.continuation if isinstance(fitted, CascadeModel) else None,
@@ -44,6 +44,6 @@ def estimate(log: SearchLog, model: str) -> Estimate:
 
 
 def places_of(log: SearchLog) -> Places:
-    place = log.position - 1
+    place = log.rank - 1
     clicked = np.bincount(place[log.clicked], minlength=int(place.max()) + 1)
     return Places(np.bincount(place).tolist(), clicked.tolist())

@@ -27,7 +27,7 @@ class PairCounts:
     @classmethod
     def of(cls, log: SearchLog, rows: Int64s) -> PairCounts:
         """Counts over result rows of a log."""
-        place = log.position[rows].astype(np.int64) - 1
+        place = log.rank[rows].astype(np.int64) - 1
         span = int(place.max(initial=0)) + 1
         cells, owner = np.unique(pair_keys(log, rows) * span + place, return_inverse=True)
         pairs = np.unique(cells // span, return_inverse=True)[1]

@@ -56,6 +56,11 @@ class WeightedClicks:
         p_value = cluster_p_value(difference, owners, weights)
         return ClickGain(float(np.average(difference, weights=weights)), low, high, p_value)
 
+    def differences(self, scores: Float64s, other: Float64s) -> Float64s:
+        """(lists,) the sum over a list's clicks of what one ranker's scores gain over another's, by their weights."""
+        gained = self._table(scores)[:, 0] - self._table(other)[:, 0]
+        return np.bincount(self._lists, self._weights * gained, len(self.lengths)).astype(np.float64)
+
     def snips_mrr(self, scores: Float64s) -> float:
         return float(np.average(self._table(scores)[:, 0], weights=self._weights))
 

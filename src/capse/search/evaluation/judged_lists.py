@@ -45,7 +45,10 @@ def shuffle_within_lists(log: SearchLog, columns: Sequence[str], seed: int) -> S
         return replace(log, actions=Actions(), **{name: getattr(log, name)[order] for name in columns})
     fields = replace(log.fields, result=taken(log.fields.result, order))
     actions = log.actions.with_rows(np.argsort(order))
-    return replace(log, fields=fields, actions=actions, **{name: getattr(log, name)[order] for name in columns})
+    ranks = None if log.reranked is None else log.reranked[order]
+    return replace(
+        log, fields=fields, actions=actions, reranked=ranks, **{name: getattr(log, name)[order] for name in columns}
+    )
 
 
 @dataclass(frozen=True)

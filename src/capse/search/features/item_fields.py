@@ -3,7 +3,7 @@
 A number is itself, and its place in the list; a time is an age. Of texts the most frequent have a column each. How
 often anybody clicked what has them when it was shown is a rate, and so within windows of days. What this user and this
 session clicked is beside that: the share of their clicks on items with the same texts, and how far a number is from
-the mean of those clicked lately.
+the mean of those clicked lately. What users and requests say is crossed with what items say.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from capse.arrays import Float64s, Int64s
+from capse.search.features.crossed_fields import Crossed, Crossing, crossings_of
 from capse.search.features.feature_table import below_best, ranks_within
 from capse.search.features.past import Clicked, Past, PublicPast
 from capse.search.logs.actions import KINDS, ActionKind
@@ -34,6 +35,7 @@ class KnownFields:
     schema: FieldSchema = field(default_factory=FieldSchema)
     frequent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by scope and name
     kinds: tuple[ActionKind, ...] = ()  # of events that are no clicks
+    crossings: Mapping[Crossed, Crossing] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.schema or self.kinds)
@@ -47,16 +49,21 @@ class KnownFields:
             if kind in SETS:
                 sets = getattr(log.fields, scope)[name]
                 frequent[f"{scope}.{name}"] = (sets if scope == "item" else sets.take(train)).frequent(MOST_FREQUENT)
-        return cls(schema, frequent, log.actions.kinds)
+        return cls(schema, frequent, log.actions.kinds, crossings_of(log))
 
     def to_mapping(self) -> dict[str, Any]:
-        return {"schema": self.schema.to_mapping(), "frequent": self.frequent, "events": list(self.kinds)}
+        crossed = [[*fields, crossing.to_mapping()] for fields, crossing in self.crossings.items()]
+        said = {"schema": self.schema.to_mapping(), "frequent": self.frequent, "events": list(self.kinds)}
+        return said | {"crossed": crossed}
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any]) -> KnownFields:
         schema = FieldSchema.of(content["schema"]) if content["schema"] else FieldSchema()
         frequent = {str(name): tuple(map(str, texts)) for name, texts in content["frequent"].items()}
-        return cls(schema, frequent, tuple(kind for kind in KINDS if kind in content["events"]))
+        kinds = tuple(kind for kind in KINDS if kind in content["events"])
+        crossed = content.get("crossed", ())  # a run from before there were any has none
+        crossings = {(scope, str(own), str(item)): Crossing.from_mapping(of) for scope, own, item, of in crossed}
+        return cls(schema, frequent, kinds, crossings)
 
 
 class FieldPast(Past, Protocol):
@@ -89,6 +96,7 @@ class GivenFields:
     request: Mapping[str, Column]
     result: Mapping[str, Column]
     time: Float64s  # (r,) microseconds since 1970
+    crossed: Mapping[Crossed, Float64s] | None = None  # (r,) as of each list; None: as the run has counted them
 
     def columns(self, scope: Scope) -> Mapping[str, Column]:
         of: Mapping[str, Column] = getattr(self, scope)
@@ -101,7 +109,7 @@ def said_columns(given: GivenFields, lengths: Int64s, everyone: PublicFieldPast)
     for scope in SCOPES:
         if scope != "user":
             columns |= _said(given, scope, lengths)
-    columns |= _matches(given, "request")
+    columns |= _matches(given, "request") | _crossed(given, "request")
     overall = (everyone.total + 1) / (np.maximum(everyone.shown(), everyone.total) + 10)
     for name in given.known.schema.names("item", *SETS):
         texts = _sets(given.item[name])
@@ -119,7 +127,7 @@ def said_columns(given: GivenFields, lengths: Int64s, everyone: PublicFieldPast)
 def taste_columns(given: GivenFields, lengths: Int64s, pasts: tuple[FieldPast, ...]) -> Columns:
     """What the user says, and what the user's and the session's clicks say of the user: group 'taste'."""
     schema = given.known.schema
-    columns = _said(given, "user", lengths) | _matches(given, "user")
+    columns = _said(given, "user", lengths) | _matches(given, "user") | _crossed(given, "user")
     for past in pasts:
         of = past.scope.name
         for name in schema.names("item", *SETS):
@@ -170,6 +178,19 @@ def _matches(given: GivenFields, scope: Scope) -> Columns:
         if of == scope:
             theirs = _sets(given.columns(scope)[name])
             columns[f"{item}~{other}"] = _sets(given.item[item.partition(".")[2]]).shared(theirs)
+    return columns
+
+
+def _crossed(given: GivenFields, scope: Scope) -> Columns:
+    """How much more often than expected those who say the same click items that say the same."""
+    columns: Columns = {}
+    for (of, own, item), crossing in given.known.crossings.items():
+        if of == scope:
+            columns[f"{of}.{own} x item.{item}"] = (
+                crossing.column(given.columns(of)[own], given.item[item])
+                if given.crossed is None
+                else given.crossed[of, own, item]
+            )
     return columns
 
 

@@ -36,11 +36,13 @@ def log_features(
     text: TextMatch | None = None,
     vectors: Float32s | None = None,
     known: KnownFields | None = None,
+    learning: bool = False,
 ) -> FeatureTable:
     """The features of these groups, aligned with ``log.rows(impressions)``, from clicks before ``cutoffs`` (n,).
 
     ``text`` is the catalogue's text if it has been taken apart already; without the documents' ``vectors`` (D, k) the
-    group 'profile' is empty, without ``known`` fields the groups 'fields' and 'taste'.
+    group 'profile' is empty, without ``known`` fields the groups 'fields' and 'taste'. While ``learning``, crossed
+    fields have what was clicked before each list, not what the run has counted until its test period.
     """
     check_groups(groups)
     rows, text = log.rows(impressions), text or TextMatch(log.documents)
@@ -65,18 +67,25 @@ def log_features(
         user=LogPast(USER, clicks, rows),
         everyone=LogPast(EVERYONE, clicks, rows),
         vectors=topics,
-        said=_said(log, rows, known) if known is not None and known.schema else None,
+        said=_said(log, rows, known, clicks if learning else None) if known is not None and known.schema else None,
         kinds=() if known is None else known.kinds,
         done=LogActions(log, rows, cutoffs) if known is not None and known.kinds else None,
     )
     return feature_table(given, groups)
 
 
-def _said(log: SearchLog, rows: Int64s, known: KnownFields) -> GivenFields:
+def _said(log: SearchLog, rows: Int64s, known: KnownFields, clicks: KnownClicks | None) -> GivenFields:
+    """``clicks``: what each list may use for crossed fields; None: what the run has counted."""
     impressions, fields = log.impression[rows], log.fields
     item, user, request, result = (
         {name: getattr(fields, scope)[name] for name in known.schema.types(scope)} for scope in SCOPES
     )
+    crossed = None
+    if clicks is not None:
+        crossed = {
+            (scope, own, name): crossing.before_each(fields.of(scope)[own], fields.item[name], clicks)[rows]
+            for (scope, own, name), crossing in known.crossings.items()
+        }
     return GivenFields(
         known,
         taken(item, log.document[rows].astype(np.int64)),
@@ -84,6 +93,7 @@ def _said(log: SearchLog, rows: Int64s, known: KnownFields) -> GivenFields:
         taken(request, impressions),
         taken(result, rows),
         log.time[impressions].astype(np.float64),
+        crossed,
     )
 
 

@@ -102,7 +102,12 @@ Column = Float64s | TextSets
 
 def taken(columns: Mapping[str, Column], rows: Int64s) -> dict[str, Column]:
     """Some rows of each column."""
-    return {name: one.take(rows) if isinstance(one, TextSets) else one[rows] for name, one in columns.items()}
+    return {name: rows_of(one, rows) for name, one in columns.items()}
+
+
+def rows_of(column: Column, rows: Int64s) -> Column:
+    """Some rows of one."""
+    return column.take(rows) if isinstance(column, TextSets) else column[rows]
 
 
 def columns_of(types: Mapping[str, FieldType], rows: Sequence[Mapping[str, Value]]) -> dict[str, Column]:

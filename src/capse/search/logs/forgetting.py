@@ -16,6 +16,7 @@ from capse.runs.atomic import atomic_path, storage_errors
 from capse.search.logs.actions import FILE
 from capse.search.logs.log_fields import FOLDER, KEYS
 from capse.search.logs.search_log import IMPRESSIONS, RESULTS, SearchLog
+from capse.search.logs.shown_ranks import FILE as RANKS
 
 
 def forget_in_log(folder: str | Path, users: Collection[str]) -> int:
@@ -41,22 +42,22 @@ def forget_in_log(folder: str | Path, users: Collection[str]) -> int:
         if not theirs.any():
             return 0
         stays = impressions.filter(pa.array(~theirs)).select(IMPRESSIONS.names)
-        _fields(folder / FOLDER, labels)
+        said = [folder / FOLDER / f"{scope}.parquet" for scope, keys in KEYS.items() if "impression" in keys]
+        for file in (*said, folder / RANKS):
+            _of_others(file, labels)
         for name, table in (("results", kept.select(RESULTS.names)), ("impressions", stays)):
             with atomic_path(folder / f"{name}.parquet") as temporary:
                 pq.write_table(table, temporary, compression="zstd")
     return int(theirs.sum())
 
 
-def _fields(folder: Path, impressions: Collection[str]) -> None:
+def _of_others(file: Path, impressions: Collection[str]) -> None:
     """Leave out what was said with these impressions, of their users too."""
-    for scope, keys in KEYS.items():
-        file = folder / f"{scope}.parquet"
-        if "impression" in keys and file.is_file():
-            table = pq.read_table(file)
-            theirs = pc.is_in(table["impression"], value_set=pa.array(sorted(impressions), pa.string()))
-            with atomic_path(file) as temporary:
-                pq.write_table(table.filter(pc.invert(theirs)), temporary, compression="zstd")
+    if file.is_file():
+        table = pq.read_table(file)
+        theirs = pc.is_in(table["impression"], value_set=pa.array(sorted(impressions), pa.string()))
+        with atomic_path(file) as temporary:
+            pq.write_table(table.filter(pc.invert(theirs)), temporary, compression="zstd")
 
 
 def _actions(file: Path, users: Collection[str]) -> None:

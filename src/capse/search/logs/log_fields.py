@@ -44,6 +44,11 @@ class LogFields:
     request: Mapping[str, Column] = field(default_factory=dict)
     result: Mapping[str, Column] = field(default_factory=dict)
 
+    def of(self, scope: Scope) -> Mapping[str, Column]:
+        """The columns of a scope."""
+        columns: Mapping[str, Column] = getattr(self, scope)
+        return columns
+
     def part(self, impressions: Int64s, rows: Int64s) -> LogFields:
         """Those of some impressions and their results."""
         user, request = (taken(columns, impressions) for columns in (self.user, self.request))
@@ -74,7 +79,7 @@ class LogFields:
             "item": lambda table: pc.index_in(ids, value_set=table["document"].combine_chunks()),
             "user": lambda table: _of_impressions(table, impressions),
             "request": lambda table: _of_impressions(table, impressions),
-            "result": lambda table: _of_results(table, impressions, ids, owner, document),
+            "result": lambda table: rows_of_results(table, impressions, ids, owner, document),
         }
         columns: dict[Scope, Mapping[str, Column]] = {}
         try:
@@ -105,7 +110,7 @@ def _of_impressions(table: pa.Table, impressions: pa.ChunkedArray) -> pa.Array:
     return pc.index_in(impressions.combine_chunks(), value_set=table["impression"].combine_chunks())
 
 
-def _of_results(
+def rows_of_results(
     table: pa.Table, impressions: pa.ChunkedArray, ids: pa.Array, owner: Int64s, document: Int64s
 ) -> pa.Array:
     """(m,) the row of the table that each result has; null where it has none."""

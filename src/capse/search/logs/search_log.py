@@ -9,6 +9,7 @@ On disk a log is a folder that ``capse search ingest`` writes:
     quarantine.jsonl      the rows that could not be used, each with its reason
     actions.parquet       events that are no clicks (`Actions`), if there are any
     fields/               those of items, users, requests and results, if a schema names any (`LogFields`)
+    ranks.parquet         in which order lists were shown, where that was not the engine's (`load_ranks`)
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from capse.arrays import Bools, Int32s, Int64s
 from capse.errors import DataError, UnknownNameError
 from capse.search.logs.actions import Actions
 from capse.search.logs.documents import Documents
-from capse.search.logs.log_fields import LogFields
+from capse.search.logs.log_fields import LogFields, rows_of_results
+from capse.search.logs.shown_ranks import load_ranks
 from capse.search.times import parse_time
 
 Split = Literal["train", "valid", "test"]
@@ -88,6 +90,7 @@ class SearchLog:
     documents: Documents
     fields: LogFields = field(default_factory=LogFields, repr=False)
     actions: Actions = field(default_factory=Actions, repr=False)  # events that are no clicks
+    reranked: Int32s | None = field(default=None, repr=False)  # (m,) where each result was shown, if not as ranked
 
     def __len__(self) -> int:
         return len(self.time)
@@ -101,6 +104,11 @@ class SearchLog:
     def impression(self) -> Int64s:
         """(m,) the impression of each result."""
         return np.repeat(np.arange(len(self)), self.lengths)
+
+    @property
+    def rank(self) -> Int32s:
+        """(m,) the place at which each result was shown, from 1: what people looked at first."""
+        return self.position if self.reranked is None else self.reranked
 
     def rows(self, impressions: Int64s) -> Int64s:
         """The result rows of these impressions, list after list."""
@@ -136,12 +144,12 @@ class SearchLog:
         results = _table(folder / "results.parquet", RESULTS)
         documents = Documents.load(folder / "documents.parquet")
         log = cls.from_tables(str(description["name"]), impressions, results, documents)
-        fields = LogFields.load(
-            folder, impressions["impression"], documents.ids, log.impression, log.document.astype(np.int64)
-        )
-        owner, document = log.impression, log.document.astype(np.int64)
-        actions = Actions.load(folder, impressions["impression"], log.users, documents.ids, owner, document)
-        return replace(log, fields=fields, actions=actions)
+        labels, owner, document = impressions["impression"], log.impression, log.document.astype(np.int64)
+        fields = LogFields.load(folder, labels, documents.ids, owner, document)
+        actions = Actions.load(folder, labels, log.users, documents.ids, owner, document)
+        ids = pa.array(documents.ids, pa.string())
+        ranks = load_ranks(folder, log.position, lambda table: rows_of_results(table, labels, ids, owner, document))
+        return replace(log, fields=fields, actions=actions, reranked=ranks)
 
     @classmethod
     def from_tables(cls, name: str, impressions: pa.Table, results: pa.Table, documents: Documents) -> SearchLog:

@@ -78,10 +78,12 @@ class LabelledLists:
         return float(np.average(graded_ndcg(scores, self.gains, self.lengths), weights=self.weights))
 
     def per_click(self, weights: Float64s) -> LabelledLists:
-        """Each list once for every click in it, counting for the click's weight (rows,); its other clicks are left out.
+        """Each list once for every click in it, counting for the click's weight (rows,); all else is below that click.
 
-        So every pair of a click and a result that was not clicked has the click's weight, as in the propensity-weighted
-        ranking of Joachims et al. (2017).
+        So every pair of a click and another result has the click's weight, as in the propensity-weighted ranking of
+        Joachims et al. (2017). The other clicks stay: two relevant results then pull at each other with weights that
+        are equal on average. Were they left out, the one above would win, since it is the one below that is often
+        not clicked for not being looked at.
         """
         clicks = np.flatnonzero(self.relevant)
         lists = np.repeat(np.arange(len(self.lengths)), self.lengths)[clicks]
@@ -89,12 +91,10 @@ class LabelledLists:
         ends = np.cumsum(sizes)
         rows = np.repeat(starts - ends + sizes, sizes) + np.arange(int(sizes.sum()))
         own = rows == np.repeat(clicks, sizes)
-        kept = own | ~self.relevant[rows]
-        lengths = np.bincount(np.repeat(np.arange(len(clicks)), sizes)[kept], minlength=len(clicks))
-        features = FeatureTable(self.features.names, self.features.values[rows[kept]])
-        gains = None if self.gains is None else self.gains[rows[kept]]
-        vectors = None if self.vectors is None else self.vectors.take(lists, rows[kept])
-        return LabelledLists(features, own[kept], lengths, weights[clicks], gains, vectors)
+        features = FeatureTable(self.features.names, self.features.values[rows])
+        gains = None if self.gains is None else np.where(own | ~self.relevant[rows], self.gains[rows], 0.0)
+        vectors = None if self.vectors is None else self.vectors.take(lists, rows)
+        return LabelledLists(features, own, sizes, weights[clicks], gains, vectors)
 
     def followed_by(self, other: LabelledLists) -> LabelledLists:
         """These lists and then others."""

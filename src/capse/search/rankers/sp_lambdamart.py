@@ -296,9 +296,10 @@ def _features(
     scores: Mapping[str, Float64s],
     text: TextMatch,
     known: KnownFields,
+    learning: bool = False,
 ) -> FeatureTable:
     vectors = space.vectors(log).documents if space is not None and "profile" in groups else None
-    table = log_features(log, impressions, cutoffs, groups, text=text, vectors=vectors, known=known)
+    table = log_features(log, impressions, cutoffs, groups, text=text, vectors=vectors, known=known, learning=learning)
     return FeatureTable.beside([table, score_columns(scores, log.lengths[impressions])])
 
 
@@ -335,7 +336,7 @@ def _features_of(
     def features(impressions: Int64s) -> FeatureTable:
         rows = log.rows(impressions)
         of_rows = {label: column[rows] for label, column in scores.items()}
-        return _features(log, impressions, cutoffs, groups, space, of_rows, text, known)
+        return _features(log, impressions, cutoffs, groups, space, of_rows, text, known, learning=True)
 
     return features
 
