@@ -11,7 +11,9 @@ users, drawn again with all their lists; differences are pooled over the seeds o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -33,17 +35,13 @@ Without = Callable[[SearchLog], SearchLog]
 
 
 def run() -> dict[str, Any]:
-    found: dict[str, Any] = {name: [] for name in _variants()}
-    whole, plain = [], []
-    for seed in SEEDS:
-        shop = make_shop(seed)
-        full = figures(shop, shop.log)
-        whole.append(full)
-        plain.append(figures(shop, without_everything(shop.log)))
-        for name, without in _variants().items():
-            found[name].append((seed, full, figures(shop, without(shop.log))))
-            print(name, seed, round(float((full[1] - found[name][-1][2][1]).mean()), 4), flush=True)
-    gained = {name: _gained(of) for name, of in found.items()}
+    with ProcessPoolExecutor(len(SEEDS), mp_context=get_context("spawn")) as processes:
+        shops = list(processes.map(of_seed, SEEDS))
+    whole, plain, others = zip(*shops, strict=True)
+    gained = {
+        name: _gained([(seed, full, of[name]) for seed, full, of in zip(SEEDS, whole, others, strict=True)])
+        for name in _variants()
+    }
     both = [(seed, full, bare) for seed, full, bare in zip(SEEDS, whole, plain, strict=True)]
     means = {name: [float(np.mean(of[place])) for of in whole] for place, name in ((1, "planted"), (2, "graded"))}
     bare = {name: [float(np.mean(of[place])) for of in plain] for place, name in ((1, "planted"), (2, "graded"))}
@@ -54,6 +52,16 @@ def run() -> dict[str, Any]:
         "gained by all": _gained(both),
         "gained by each": gained,
     }
+
+
+def of_seed(seed: int) -> tuple[Any, Any, dict[str, Any]]:
+    """Figures with all, with neither fields nor events, and without each kind of them."""
+    shop = make_shop(seed)
+    full, others = figures(shop, shop.log), {}
+    for name, without in _variants().items():
+        others[name] = figures(shop, without(shop.log))
+        print(name, seed, round(float((full[1] - others[name][1]).mean()), 4), flush=True)
+    return full, figures(shop, without_everything(shop.log)), others
 
 
 def figures(shop: Shop, log: SearchLog) -> tuple[Any, Any, Any]:
