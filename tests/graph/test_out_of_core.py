@@ -17,6 +17,7 @@ from capse.cli import main
 from capse.errors import DataError, SettingsError, StorageError
 from capse.experiments.fit import fit
 from capse.experiments.identity import identity
+from capse.graph import out_of_core
 from capse.graph.dataset import Graph, load_graph, read_graph
 from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.mapped_labels import MappedLabels
@@ -89,7 +90,11 @@ def files(tmp_path: Path) -> list[Path]:
     ]
 
 
-def test_it_is_the_graph_that_is_imported_in_memory(files: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1 << 24, 100])
+def test_it_is_the_graph_that_is_imported_in_memory(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(out_of_core, "_ROWS_AT_ONCE", at_once)
     shares = Shares(0.1, 0.2, seed=3)
     found = import_out_of_core({"train": files}, tmp_path / "out", shares)
     expected = split_graph(read_graph("out", {"train": files}), 0.1, 0.2, 3)

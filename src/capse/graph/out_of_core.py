@@ -30,6 +30,7 @@ from capse.runs.atomic import atomic_folder, check_free
 from capse.runs.duckdb_errors import duckdb_errors
 
 _BATCH = 1 << 18  # rows
+_ROWS_AT_ONCE = 1 << 24  # whose labels are brought together
 _NUMBERS = {"train": TRAIN, "valid": VALID, "test": TEST}
 
 
@@ -132,11 +133,14 @@ class _Import:
     def _vocabulary(self, kind: str, columns: Sequence[str]) -> int:
         """Sort the labels that occur in these columns, give each its id, and write them and what people are shown."""
         self.progress(f"sorting the labels of {kind}")
-        every = " UNION ALL ".join(
-            f"SELECT {column} AS label, iri FROM stated WHERE problem IS NULL" for column in columns
-        )
-        # Two statements: in one, the distinct labels and their order would be in memory at the same time.
-        self._do(f"CREATE TABLE distinct_labels AS SELECT label, bool_or(iri) AS iri FROM ({every}) GROUP BY label")
+        # In parts, then among what the parts gave, then in order: each within the memory that the next one needs too.
+        self._do("CREATE TABLE met(label VARCHAR, iri BOOLEAN)")
+        for start in range(0, self._number("SELECT coalesce(max(rowid) + 1, 0) FROM stated"), _ROWS_AT_ONCE):
+            rows = f"FROM stated WHERE problem IS NULL AND rowid >= {start} AND rowid < {start + _ROWS_AT_ONCE}"
+            every = " UNION ALL ".join(f"SELECT {column} AS label, iri {rows}" for column in columns)
+            self._do(f"INSERT INTO met SELECT label, bool_or(iri) FROM ({every}) GROUP BY label")
+        self._do("CREATE TABLE distinct_labels AS SELECT label, bool_or(iri) AS iri FROM met GROUP BY label")
+        self._do("DROP TABLE met")
         self._do(
             f"CREATE TABLE {kind} AS SELECT label, iri, (row_number() OVER (ORDER BY label) - 1)::INTEGER AS id "
             "FROM distinct_labels"
