@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from capse.evaluation.clusters import cluster_interval, cluster_p_value
-from capse.experiments.search.lambdamart_methods import fit_sp
+from capse.experiments.search.lambdamart_methods import fit_trees
 from capse.search.bias.report import estimate
 from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.list_metrics import graded_ndcg
@@ -92,6 +92,6 @@ def judged(simulated: Simulated, model: str, seed: int) -> tuple[Any, Any, Any]:
     some = np.bincount(np.repeat(np.arange(len(test)), lengths), wanted) > 0
     scores = []
     for bias in (PositionBias(), PositionBias(model)):
-        ranker = fit_sp(log, seed, settings=TREES, space=space, bias=bias)
+        ranker = fit_trees(log, seed, settings=TREES, space=space, bias=bias)
         scores.append(graded_ndcg(ranker.score(log, test, cutoffs(log)), wanted, lengths)[some])
     return log.user[test][some], scores[0], scores[1]

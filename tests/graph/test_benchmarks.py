@@ -27,6 +27,13 @@ def archive(*names):
     return content.getvalue()
 
 
+def tiny(*sha256):
+    """A set of three entities, in an archive."""
+    sizes = {"entities": 3, "relations": 1, "train": 2, "valid": 2, "test": 2}
+    members = ("train.txt", "valid.txt", "test.txt")
+    return Benchmark("tiny", "https://x.org/Tiny.tar.gz", sha256, sizes, members, "not stated")
+
+
 class Server(http.server.ThreadingHTTPServer):
     """Serves one archive, and ``files`` by their paths.
 
@@ -78,7 +85,7 @@ def server(monkeypatch, tmp_path):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.delenv("CAPSE_DATA", raising=False)
     checksum = hashlib.sha256(server.content).hexdigest()
-    monkeypatch.setitem(BENCHMARKS, "tiny", Benchmark("tiny", "https://x.org/Tiny.tar.gz", checksum, 3, 1, 2, 2, 2))
+    monkeypatch.setitem(BENCHMARKS, "tiny", tiny(checksum))
     yield server
     server.shutdown()
     thread.join()
@@ -131,7 +138,7 @@ def test_wrong_content_is_refused_and_removed(server, tmp_path, begun):
 def test_an_archive_without_a_member(server, monkeypatch):
     server.content = archive("train.txt")
     checksum = hashlib.sha256(server.content).hexdigest()
-    monkeypatch.setitem(BENCHMARKS, "tiny", Benchmark("tiny", "https://x.org/Tiny.tar.gz", checksum, 3, 1, 2, 2, 2))
+    monkeypatch.setitem(BENCHMARKS, "tiny", tiny(checksum))
     with pytest.raises(DownloadError, match=r"no file valid\.txt in it"):
         get_dataset("tiny")
     assert find_dataset("tiny") is None
@@ -181,12 +188,10 @@ class TestAFolderOfFiles:
     @pytest.fixture
     def small(self, server, monkeypatch):
         """A set whose files the server has, of unknown checksums."""
-        return self.offer(server, monkeypatch, "", self.FACTS)
+        return self.offer(server, monkeypatch, (), self.FACTS)
 
     def offer(self, server, monkeypatch, sha256, facts, members=("train.txt", "later.txt", "test.txt")):
-        monkeypatch.setitem(
-            BENCHMARKS, "small", Benchmark("small", "https://x.org/small/", sha256, 3, 1, 1, 1, 1, members)
-        )
+        monkeypatch.setitem(BENCHMARKS, "small", Benchmark("small", "https://x.org/small/", sha256, {}, members, ""))
         server.files = {f"/small/{member}": content for member, content in zip(members, facts, strict=True)}
 
     def test_is_fetched_file_by_file_and_given_our_names(self, server, small, tmp_path):
@@ -227,7 +232,7 @@ class TestAFolderOfFiles:
         with pytest.raises(DownloadError, match=r"is not what it was on 20.*remove 'small' from .*trusted\.json"):
             get_dataset("small")
         assert [path.name for path in (tmp_path / "cache").iterdir()] == ["trusted.json"]
-        self.offer(server, monkeypatch, "", self.FACTS)
+        self.offer(server, monkeypatch, (), self.FACTS)
         get_dataset("small")
         assert json.loads(trusted.read_text())["small"] == remembered
 
@@ -243,14 +248,14 @@ class TestAFolderOfFiles:
         folder.rmdir()
 
     def test_a_graph_to_train_on_alone(self, server, monkeypatch):
-        self.offer(server, monkeypatch, "", self.FACTS[:1], members=("train.txt",))
+        self.offer(server, monkeypatch, (), self.FACTS[:1], members=("train.txt",))
         graph = load_graph("small")
         assert (len(graph.train), len(graph.valid), len(graph.test)) == (1, 0, 0)
 
 
 def test_what_is_no_archive_is_not_trusted(server, monkeypatch, tmp_path):
     server.content = b"<html>Please log in</html>"
-    monkeypatch.setitem(BENCHMARKS, "tiny", Benchmark("tiny", "https://x.org/Tiny.tar.gz", "", 3, 1, 2, 2, 2))
+    monkeypatch.setitem(BENCHMARKS, "tiny", tiny())
     with pytest.raises(DownloadError, match=r"Tiny\.tar\.gz is no archive"):
         get_dataset("tiny")
     assert list((tmp_path / "cache").iterdir()) == []
@@ -274,9 +279,8 @@ def test_every_record_is_complete():
         assert record.url.startswith("https://")
         assert record.licence
         if record.tried:
-            digests = record.sha256 if record.is_folder else [record.sha256]
-            assert len(digests) == (len(record.members) if record.is_folder else 1)
-            assert all(len(digest) == 64 for digest in digests)
+            assert len(record.sha256) == (len(record.members) if record.is_folder else 1)
+            assert all(len(digest) == 64 for digest in record.sha256)
     assert {"codex-s", "codex-m", "codex-l", "yago3-10", "nell-995", "wikidata5m", "ilpc-small-ind"} <= set(BENCHMARKS)
     assert {
         f"grail-{g}-v{v}{i}" for g in ("wn18rr", "fb15k-237", "nell-995") for v in range(1, 5) for i in ("", "-ind")

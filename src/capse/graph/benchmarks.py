@@ -1,6 +1,6 @@
 """The datasets that have a name, and where they are found.
 
-A new one is one record in `capse.graph.benchmark_records`. A benchmark is looked up in ``$CAPSE_DATA/<name>``, then in
+A new one is one record in ``benchmarks.yaml``. A benchmark is looked up in ``$CAPSE_DATA/<name>``, then in
 the cache, and is downloaded into the cache if it is in neither. The dataset ``countries`` comes with the package.
 """
 
@@ -8,16 +8,63 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+import yaml
+
 from capse.errors import UnknownNameError
-from capse.graph.benchmark_records import BENCHMARKS as BENCHMARKS
-from capse.graph.benchmark_records import Benchmark as Benchmark
 from capse.graph.download import Source, fetch_folder
 from capse.graph.trust import FirstUse
 
 EMBEDDED = "countries"
+_SPLITS = ("train.txt", "valid.txt", "test.txt")
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A public dataset: where it is, its checksums, and the sizes that its authors state (None: they do not)."""
+
+    name: str
+    url: str  # of an archive, or of a folder of plain files; a folder's ends in /
+    sha256: tuple[str, ...]  # of the archive, or of each file of a folder; empty where no byte was ever seen
+    sizes: dict[str, int | None]  # its published counts by name
+    members: tuple[str, ...]  # train, valid and test in the archive or folder; some sets have no others
+    licence: str
+
+    @property
+    def is_folder(self) -> bool:
+        return self.url.endswith("/")
+
+    @property
+    def tried(self) -> bool:
+        """Whether its bytes were seen, so that what is downloaded can be compared with them."""
+        return bool(self.sha256)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What its members are called here: train.txt, valid.txt, test.txt."""
+        return _SPLITS[: len(self.members)]
+
+
+def _read() -> dict[str, Benchmark]:
+    records = yaml.safe_load(resources.files("capse.graph").joinpath("benchmarks.yaml").read_text(encoding="utf-8"))
+    counted = ("entities", "relations", "train", "valid", "test")
+    return {
+        name: Benchmark(
+            name,
+            record["url"],
+            tuple(record.get("sha256", ())),
+            dict(zip(counted, record["sizes"], strict=True)),
+            tuple(record.get("members", _SPLITS)),
+            record.get("licence", "not stated"),
+        )
+        for name, record in records.items()
+    }
+
+
+BENCHMARKS = _read()
 
 
 def dataset_names() -> list[str]:
@@ -71,8 +118,7 @@ def cache_folder() -> Path:
 
 
 def _source(benchmark: Benchmark) -> Source:
-    checksums = benchmark.sha256 if isinstance(benchmark.sha256, tuple) else (benchmark.sha256,)
-    return Source(_mirrored(benchmark), checksums if benchmark.tried else (), benchmark.members, benchmark.files)
+    return Source(_mirrored(benchmark), benchmark.sha256, benchmark.members, benchmark.files)
 
 
 def _mirrored(benchmark: Benchmark) -> str:

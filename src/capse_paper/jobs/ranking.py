@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from capse.errors import DataError
-from capse.experiments.search.cross_fitting import CrossFitted, cross_fit, fit_blend
+from capse.experiments.search.cross_fitting import CrossFitted, cross_fit
 from capse.experiments.search.fit import fit_search
-from capse.experiments.search.lambdamart_methods import fit_sp
+from capse.experiments.search.lambdamart_methods import fit_trees
 from capse.experiments.search.methods import METHODS
 from capse.experiments.search.neural_methods import train_ranker
 from capse.experiments.search.recipe import SearchRecipe
@@ -28,7 +28,6 @@ from capse.search.evaluation.judged_lists import Ranker
 from capse.search.features import GROUPS
 from capse.search.ingest import open_log
 from capse.search.logs.search_log import SearchLog
-from capse.search.rankers.lambdamart import LambdaMARTSettings
 from capse.search.rankers.neural import NeuralRanker
 from capse.search.rankers.search_run import LIST_MODELS, SearchRun
 from capse.search.rankers.sp_lambdamart import SP
@@ -120,14 +119,14 @@ def _neural(experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
 
 
 def _trees(groups: Sequence[str], experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
-    return _of_trees(fit_sp(log, seed, groups=groups, space=vectors_of(experiment.log, VectorSettings())))
+    return _of_trees(fit_trees(log, seed, groups=groups, space=vectors_of(experiment.log, VectorSettings())))
 
 
 def _blend(groups: Sequence[str], experiment: SearchExperiment, log: SearchLog, seed: int) -> Made:
     """CapsE's default recipe inside."""
     fitted = {"capse": _capse(experiment.log, seed)}
-    settings = LambdaMARTSettings(seed=seed)
-    blend = fit_blend(log, fitted, settings, groups=groups, space=vectors_of(experiment.log, VectorSettings()))
+    space = vectors_of(experiment.log, VectorSettings())
+    blend = fit_trees(log, seed, fitted=fitted, groups=groups, space=space)
     return _of_trees(blend, capse=SearchRecipe.resolve(model="capse").to_mapping())
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from capse.errors import DataError, SettingsError
-from capse.experiments.search.cross_fitting import CrossFitted, before, cross_fit, fit_blend, part
-from capse.experiments.search.lambdamart_methods import fit_blend_of, fit_sp
+from capse.experiments.search.cross_fitting import CrossFitted, before, cross_fit, part
+from capse.experiments.search.lambdamart_methods import fit_trees
 from capse.search.evaluation.evaluate import evaluate
 from capse.search.logs.history import cutoffs
 from capse.search.logs.search_log import SPLITS
@@ -99,18 +99,19 @@ def test_scores_of_lists_that_were_seen_spoil_a_blend(log, space):
     whole = replace(QUICK, feature_share=1.0)  # every tree sees every feature
     sp = evaluate(SP.fit(log, cutoffs(log), whole, space=space), log, beside=False)
     unseen = cross_fit(log, Memory.trained_on)
-    honest = evaluate(fit_blend(log, {"memory": unseen}, whole, space=space), log, beside=False)
+    honest = evaluate(fit_trees(log, settings=whole, fitted={"memory": unseen}, space=space), log, beside=False)
     memory = Memory.trained_on(log)
     seen = CrossFitted(memory, memory.score(log, np.arange(len(log)), log.time))
-    spoiled = evaluate(fit_blend(log, {"memory": seen}, whole, space=space), log, beside=False)
+    spoiled = evaluate(fit_trees(log, settings=whole, fitted={"memory": seen}, space=space), log, beside=False)
     assert honest.mrr == pytest.approx(sp.mrr, abs=0.02)
     assert spoiled.mrr < sp.mrr - 0.1
 
 
 def test_a_blend_has_the_features_of_sp_and_the_scores_of_another_ranker(log, space):
-    sp = fit_sp(log, 1, settings=QUICK, space=space)
+    sp = fit_trees(log, 1, settings=QUICK, space=space)
     assert (sp.name, sp.model.settings.seed) == ("sp", 1)
-    blend = fit_blend_of(log, lambda known: Refinding(), 1, label="again", settings=QUICK, space=space)
+    fitted = {"again": cross_fit(log, lambda known: Refinding())}
+    blend = fit_trees(log, 1, settings=QUICK, fitted=fitted, space=space)
     assert blend.trees.names[: len(sp.trees.names)] == sp.trees.names
     added = blend.trees.names[len(sp.trees.names) :]
     assert added == ("score.again.rank", "score.again.standardised")

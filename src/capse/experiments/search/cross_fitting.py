@@ -10,23 +10,16 @@ first part has none before it and stays without scores (NaN).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from capse.arrays import Float64s, Int64s
 from capse.errors import DataError, SettingsError
-from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.judged_lists import Ranker
-from capse.search.features import GROUPS
-from capse.search.logs.actions import EventWeights
 from capse.search.logs.history import cutoffs
 from capse.search.logs.search_log import SPLITS, SearchLog
-from capse.search.rankers.lambdamart import LambdaMARTSettings
-from capse.search.rankers.sp_lambdamart import SP
-from capse.search.vectors.vector_space import VectorSpace
 
 TRAIN, VALID, TEST = range(len(SPLITS))
 Train = Callable[[SearchLog], Ranker]
@@ -83,20 +76,3 @@ def part(log: SearchLog, impressions: Int64s) -> SearchLog:
     fields, actions = log.fields.part(impressions, rows), log.actions.with_rows(places)
     ranks = None if log.reranked is None else log.reranked[rows]
     return replace(log, offsets=offsets, fields=fields, actions=actions, reranked=ranks, **chosen)
-
-
-def fit_blend(
-    log: SearchLog,
-    fitted: Mapping[str, CrossFitted],
-    settings: LambdaMARTSettings | None = None,
-    *,
-    groups: Sequence[str] = GROUPS,
-    space: VectorSpace | None = None,
-    bias: PositionBias | None = None,
-    events: EventWeights | None = None,
-) -> SP:
-    """LambdaMART over SP's features, or some groups of them, and the scores of cross-fitted rankers."""
-    rankers = {label: each.ranker for label, each in fitted.items()}
-    scores = {label: each.scores for label, each in fitted.items()}
-    given: dict[str, Any] = {"rankers": rankers, "scores": scores, "bias": bias, "events": events}
-    return SP.fit(log, cutoffs(log), settings, groups, space=space, **given)

@@ -13,7 +13,7 @@ results.json           validation MRR, and where the run comes from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 from capse.errors import SettingsError
 from capse.experiments.engine import Listener
 from capse.experiments.search.capsule_training import fit_network
-from capse.experiments.search.cross_fitting import Train, cross_fit, fit_blend
+from capse.experiments.search.cross_fitting import CrossFitted, cross_fit
 from capse.experiments.search.methods import SearchMethod
 from capse.experiments.search.neural_methods import NeuralMethod, train_ranker
 from capse.experiments.search.recipe import SearchRecipe
@@ -32,7 +32,6 @@ from capse.runs.records import provenance
 from capse.runs.settings import fill, override, to_mapping
 from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.judged_lists import Ranker
-from capse.search.features import GROUPS
 from capse.search.logs.actions import EventWeights
 from capse.search.logs.history import cutoffs
 from capse.search.logs.search_log import SearchLog
@@ -45,37 +44,21 @@ from capse.search.vectors.vector_space import VectorSettings, VectorSpace, build
 FORESTS = 5  # whose mean is steadier, and better, than one alone
 
 
-def fit_sp(
+def fit_trees(
     log: SearchLog,
     seed: int = 0,
     *,
     settings: LambdaMARTSettings | None = None,
-    groups: Sequence[str] = GROUPS,
+    fitted: Mapping[str, CrossFitted] | None = None,
     space: VectorSpace | None = None,
-    bias: PositionBias | None = None,
-    events: EventWeights | None = None,
+    **about: Any,
 ) -> SP:
-    """SP with topics of its own, or those of ``space``."""
+    """`SP.fit` with topics of its own, or those of ``space``; with the scores of ``fitted`` rankers it is a blend."""
     space = space or build_vectors(log, VectorSettings())
     settings = replace(settings or LambdaMARTSettings(), seed=seed)
-    return SP.fit(log, cutoffs(log), settings, groups, space=space, bias=bias, events=events)
-
-
-def fit_blend_of(
-    log: SearchLog,
-    train: Train,
-    seed: int = 0,
-    *,
-    label: str = "capse",
-    settings: LambdaMARTSettings | None = None,
-    space: VectorSpace | None = None,
-    bias: PositionBias | None = None,
-    events: EventWeights | None = None,
-) -> SP:
-    """SP with the scores of one more ranker, which ``train`` makes from a log."""
-    space = space or build_vectors(log, VectorSettings())
-    settings = replace(settings or LambdaMARTSettings(), seed=seed)
-    return fit_blend(log, {label: cross_fit(log, train)}, settings, space=space, bias=bias, events=events)
+    rankers = {label: each.ranker for label, each in (fitted or {}).items()}
+    scores = {label: each.scores for label, each in (fitted or {}).items()}
+    return SP.fit(log, cutoffs(log), settings, space=space, rankers=rankers, scores=scores, **about)
 
 
 @dataclass(frozen=True)
@@ -116,7 +99,7 @@ class SPMethod(SearchMethod):
     ) -> SP:
         recipe = recipe or TreeRecipe()
         settings = LambdaMARTSettings(forests=self.forests)
-        found = fit_sp(log, seed or 0, settings=settings, bias=recipe.bias, events=recipe.events)
+        found = fit_trees(log, seed or 0, settings=settings, bias=recipe.bias, events=recipe.events)
         return replace(found, name=self.name)
 
     def save(self, ranker: SP, folder: Path, recipe: Any = None) -> None:
@@ -191,8 +174,8 @@ class BlendMethod(SPMethod):
         seed = recipe.training.seed if seed is None else seed
         train = partial(train_ranker, recipe=recipe, seed=seed, listener=listener, ranks="model")
         settings = LambdaMARTSettings(forests=self.forests)
-        about = {"bias": recipe.bias, "events": recipe.events}
-        return fit_blend_of(log, train, seed, label=recipe.method, settings=settings, **about)
+        fitted = {recipe.method: cross_fit(log, train)}
+        return fit_trees(log, seed, settings=settings, fitted=fitted, bias=recipe.bias, events=recipe.events)
 
     def save(self, ranker: SP, folder: Path, recipe: SearchRecipe | None = None) -> None:
         super().save(ranker, folder)

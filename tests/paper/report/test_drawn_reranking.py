@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from capse.reports.figures import COLOURS
-from capse_paper.report.reranking import before_and_after
+from tools.draw_reranking import before_and_after
 
 ROWS = [
     {"document": "src/" + "deep/" * 12 + "chosen.py", "position": 3, "rank": 1, "chosen": True},
