@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capse.cli.formats import formats
 from capse.cli.options import AsJson, Split
 from capse.cli.output import echo, echo_json
+from capse.graph.readers import suffixes
 
 if TYPE_CHECKING:
     from capse.graph.dataset import Graph
@@ -109,7 +109,7 @@ def get(
 
 @app.command("import")
 def import_files(
-    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help=f"Triples: {formats()}.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help=f"Triples: {suffixes()}.")],
     out: Annotated[Path, typer.Option(help="The new folder to write.")],
     valid: Annotated[float | None, typer.Option(help="Fraction to hold out for validation, 0.1 if not given.")] = None,
     test: Annotated[float | None, typer.Option(help="Fraction to hold out for testing, 0.1 if not given.")] = None,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from capse.cli.candidates import Among, SkipUnknown, candidates
-from capse.cli.formats import formats
 from capse.cli.options import AsJson, Device, Run, command_app
 from capse.cli.output import echo, echo_json
+from capse.graph.readers import suffixes
 
 if TYPE_CHECKING:
     from capse.graph.link_prediction.calibration import Calibration
@@ -29,7 +29,7 @@ def predict(
     tail: Annotated[str | None, typer.Option(help="The tail.")] = None,
     top: Annotated[int, typer.Option(help="How many predictions a query gets.")] = 10,
     new: Annotated[bool, typer.Option("--new", help="Leave known facts out.")] = False,
-    queries: Annotated[Path | None, typer.Option("--input", metavar="FILE", help=f"Queries: {formats()}.")] = None,
+    queries: Annotated[Path | None, typer.Option("--input", metavar="FILE", help=f"Queries: {suffixes()}.")] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The Parquet file to write predictions to.")
     ] = None,

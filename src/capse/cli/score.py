@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capse.cli.formats import formats
 from capse.cli.options import AsJson, Device, Run, command_app
 from capse.cli.output import echo, echo_json
+from capse.graph.readers import suffixes
 
 if TYPE_CHECKING:
     from capse.evaluation.judgements import Judgements
@@ -23,7 +23,7 @@ _SHOWN = 20  # triples in the table for people
 @app.command()
 def score(
     run: Run,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"Triples: {formats()}.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"Triples: {suffixes()}.")],
     classify: Annotated[bool, typer.Option("--classify", help="Say of each whether it is true.")] = False,
     negatives: Annotated[
         Path | None, typer.Option(metavar="FILE", help="False triples: say how well FILE is told from these.")

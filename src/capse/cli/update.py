@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from capse.cli.formats import formats
 from capse.cli.options import Device, Run, command_app
 from capse.cli.output import echo
+from capse.graph.readers import suffixes
 
 app = command_app("Give a run new facts and entities, without training again.")
 
@@ -18,7 +18,7 @@ app = command_app("Give a run new facts and entities, without training again.")
 def update(
     run: Run,
     facts: Annotated[
-        Path | None, typer.Argument(metavar="FACTS", help=f"New facts: {formats()}; may be missing beside --names.")
+        Path | None, typer.Argument(metavar="FACTS", help=f"New facts: {suffixes()}; may be missing beside --names.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new run folder; RUN itself is replaced if not given.")] = None,
     skip_known: Annotated[

@@ -109,13 +109,13 @@ class BaseRecipe:
         ``overrides`` are its ``--set section.key=value``; ``model.name=...`` among them names the model as well. What a
         file does not say is as in the shipped recipe of its model (CapsE by default).
         """
-        values = cls._said(source, model, data, overrides)
+        values = cls._values_of(source, model, data, overrides)
         if str(source) not in shipped(cls.kind):
             values = over(values, cls._base(model_section(values).get("name")))
         return cls._filled(values)
 
     @classmethod
-    def _said(
+    def _values_of(
         cls, source: str | Path | None, model: str | None, data: str | None, overrides: Sequence[str] | None
     ) -> dict[str, Any]:
         """What a file or a shipped recipe says, and what options put in its place."""

@@ -103,7 +103,7 @@ class RunEngine:
         if not self.begun:
             self._begin(begin)
         try:
-            with self._held(), self._told(), self._recorded():
+            with self._held(), self._listening(), self._recorded():
                 self._train(learner, validate, finish, started, results or {})
         except DivergenceError as error:
             if self.begun or self.folder.read_metrics():
@@ -175,7 +175,7 @@ class RunEngine:
             write_json(folder.results, {**self._results(trainer), **results, **provenance()})
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _listening(self) -> Iterator[None]:
         """Tells the listener of the beginning and of the end, whatever the end is."""
         ended: dict[str, Any] | None = None
         if not self.group.leads:

@@ -63,7 +63,7 @@ class Recipe(BaseRecipe):
     @classmethod
     def names_model(cls, source: str | Path | None, model: str | None, overrides: Sequence[str] | None = None) -> bool:
         """Whether anything of this says which model to train; see `resolve`."""
-        return "name" in model_section(cls._said(source, model, None, overrides))
+        return "name" in model_section(cls._values_of(source, model, None, overrides))
 
     @classmethod
     def leaves_negatives(cls, source: str | Path | None, overrides: Sequence[str] | None = None) -> bool:
@@ -73,7 +73,7 @@ class Recipe(BaseRecipe):
 
     def with_settings(self, source: str | Path | None, overrides: Sequence[str] | None = None) -> Self:
         """This recipe with the settings of a file that names no model, and with options, in place of its own."""
-        return self.from_mapping(over(self._said(source, None, None, overrides), self.to_mapping()))
+        return self.from_mapping(over(self._values_of(source, None, None, overrides), self.to_mapping()))
 
     @classmethod
     def _base(cls, model: object) -> Mapping[str, Any]:

@@ -71,7 +71,7 @@ def test_the_command_evaluates_a_run_as_it_was_fitted(run, folder, log, capsys):
 
 
 def test_the_leak_control_trains_it_anew_with_the_same_settings(run):
-    again = Choice("blend", run=run).anew()
+    again = Choice("blend", run=run).to_train()
     assert again.run is None
     assert again.resolved.vectors.dimensions == 8
 

@@ -108,4 +108,4 @@ def test_trees_are_trained_and_recorded_with_it(tmp_path):
     assert exit.value.code in (None, 0)
     said = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())
     assert said["bias"] == {"model": "1,0.5,0.3", "clip": 3.0}
-    assert Choice("sp", run=tmp_path / "run").anew().resolved.bias == PositionBias("1,0.5,0.3", 3.0)
+    assert Choice("sp", run=tmp_path / "run").to_train().resolved.bias == PositionBias("1,0.5,0.3", 3.0)

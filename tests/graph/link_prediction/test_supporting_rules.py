@@ -44,7 +44,7 @@ def test_a_rule_is_named_if_it_leads_from_head_to_tail_without_the_fact_itself(f
         rules = mine(graph.train, ENTITIES, RELATIONS, least_confidence=LEAST_CONFIDENCE, only=relation)
         for head, tail in np.ndindex(ENTITIES, ENTITIES):
             triple = head, relation, tail
-            found = book.saying(np.array(triple), most=99)
+            found = book.supporting(np.array(triple), most=99)
             expected = {rule for rule in rules if leads(facts, rule.body, head, tail, triple)}
             assert {rule for rule, _ in found} == expected
             for rule, path in found:

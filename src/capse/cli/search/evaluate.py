@@ -92,7 +92,7 @@ def evaluate(
             checked = control(
                 data,
                 lambda other: evaluate(
-                    choice.anew().ranker(other, progress), other, split, history=known, method=method, beside=False
+                    choice.to_train().ranker(other, progress), other, split, history=known, method=method, beside=False
                 ),
             )
     content: dict[str, Any] = found.to_json()

@@ -79,7 +79,7 @@ def retrain(
     corrected = PositionBias(bias)
     of_ingest = [one for one in settings or [] if one.startswith("ingest.")]
     others = [one for one in settings or [] if one not in of_ingest]
-    chosen = Choice(method_of(run), run=run).anew() if method is None else Choice(method)
+    chosen = Choice(method_of(run), run=run).to_train() if method is None else Choice(method)
     learning = METHODS[chosen.method]
     recipe = learning.resolve(chosen.recipe, others)
     known = getattr(getattr(load_search_run(run), "known", None), "schema", FieldSchema())

@@ -42,14 +42,14 @@ class Choice:
     def resolved(self) -> Any:
         """What the method is trained with."""
         if self.run is not None:
-            return self.anew().resolved
+            return self.to_train().resolved
         return METHODS[self.method].resolve(self.recipe, self.overrides)
 
     @property
     def epochs(self) -> int:
         return METHODS[self.method].epochs(self.resolved)
 
-    def anew(self) -> Choice:
+    def to_train(self) -> Choice:
         """The same method, to be trained whether there is a run or not."""
         if self.run is None:
             return self

@@ -91,10 +91,10 @@ def retrain(
             verdict = compare(load_search_run(path), served, newest, theirs, path.name, confidence, bias)
             if verdict.handed_over:
                 forget_in_run(path, forgotten)
-                versions.put_in_service(path.name, "handed over", **_told(verdict))
+                versions.put_in_service(path.name, "handed over", **_figures(verdict))
                 versions.keep(keep)
             else:
-                versions.note(path.name, "not handed over", **_told(verdict))
+                versions.note(path.name, "not handed over", **_figures(verdict))
             return verdict
         finally:
             if versions.current != path.name:
@@ -160,5 +160,5 @@ def _until(ranker: Ranker) -> int:
     return past.until if isinstance(past, TrainingPast) else 0
 
 
-def _told(verdict: Verdict) -> dict[str, Any]:
+def _figures(verdict: Verdict) -> dict[str, Any]:
     return {name: value for name, value in asdict(verdict).items() if name not in ("version", "handed_over")}

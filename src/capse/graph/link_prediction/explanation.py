@@ -279,7 +279,7 @@ def _rules(predictor: LinkPredictor, triple: Triples, most: int) -> list[RuleSup
     graph = predictor.graph
     return [
         RuleSupport(in_words(rule, graph), rule.confidence, rule.support, [Fact.of(graph, fact) for fact in facts])
-        for rule, facts in predictor._rulebook.saying(triple, most)
+        for rule, facts in predictor._rulebook.supporting(triple, most)
     ]
 
 

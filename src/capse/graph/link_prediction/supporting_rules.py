@@ -37,7 +37,7 @@ class Rulebook:
         self._index = TripleIndex(self.graph.train, len(self.graph.entities), len(self.graph.relations))
         self._rules: dict[int, list[Rule]] = {}
 
-    def saying(self, triple: Triples, most: int) -> list[Supported]:
+    def supporting(self, triple: Triples, most: int) -> list[Supported]:
         """The surest rules that say a triple (3,); the triple itself is no evidence for itself."""
         found = []
         for rule in self._of(int(triple[RELATION])):

@@ -35,6 +35,11 @@ READERS: Registry[GraphFormat] = Registry(
 )
 
 
+def suffixes() -> str:
+    """Those of all formats, other packages' among them, as the help names them."""
+    return " ".join(suffix.removeprefix(".") for suffix in READERS)
+
+
 def format_of(path: Path) -> GraphFormat:
     """The format that a file's name asks for (train.tsv, train.nt.gz, train.parquet, ...)."""
     suffix = name_parts(path)[1]

@@ -98,7 +98,7 @@ def compare_arms(outcomes: Sequence[ListOutcome], share: float) -> TwoRuns:
         (low, high), p_value = cluster_difference(first, users["a"], second, users["b"])
         differences[name] = Difference(float(second.mean() - first.mean()), float(low), float(high), p_value)
     uneven = _unevenness(arms["a"].users, arms["b"].users, share)
-    return _told(outcomes, arms, differences, "mrr", uneven)
+    return _result(outcomes, arms, differences, "mrr", uneven)
 
 
 def compare_interleaved(outcomes: Sequence[ListOutcome]) -> TwoRuns:
@@ -109,7 +109,7 @@ def compare_interleaved(outcomes: Sequence[ListOutcome]) -> TwoRuns:
     preferred = np.array([preference(one) for one in outcomes])
     low, high = cluster_interval(preferred, users)
     found = Difference(float(preferred.mean()), float(low), float(high), cluster_p_value(preferred, users))
-    return _told(outcomes, {}, {"preference": found}, "preference", 1.0)
+    return _result(outcomes, {}, {"preference": found}, "preference", 1.0)
 
 
 def preference(one: ListOutcome) -> float:
@@ -122,7 +122,7 @@ def preference(one: ListOutcome) -> float:
     return float(np.sign(of.count("b") - of.count("a")))
 
 
-def _told(
+def _result(
     outcomes: Sequence[ListOutcome],
     arms: dict[str, ArmFigures],
     differences: dict[str, Difference],

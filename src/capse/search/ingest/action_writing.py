@@ -45,7 +45,7 @@ def write_actions(folder: Path, staging: Staging, settings: IngestSettings) -> A
     lost, kept = rows[rows["reason"].notna()], rows[rows["reason"].isna()].sort_values("time", kind="stable")
     with (folder / "quarantine.jsonl").open("a", encoding="utf-8") as file:
         for row in lost[["reason", *staged.columns]].to_dict("records"):
-            file.write(json.dumps(_told(row), ensure_ascii=False) + "\n")
+            file.write(json.dumps(_as_record(row), ensure_ascii=False) + "\n")
     table = pa.Table.from_pandas(kept[SCHEMA.names], SCHEMA, preserve_index=False)
     pq.write_table(table, folder / FILE, compression="zstd")
     counts = {"staged": len(staged), "kept": len(kept), "collapsed": int(copies.sum()), "quarantined": len(lost)}
@@ -95,9 +95,9 @@ def _reasons(rows: pd.DataFrame, settings: IngestSettings) -> pd.Series[Any]:
     return reasons
 
 
-def _told(row: dict[Any, Any]) -> dict[str, Any]:
-    told = {"reason": row["reason"], "table": "actions"}
-    told |= {str(name): value for name, value in row.items() if name != "reason" and not pd.isna(value)}
-    if "time" in told:
-        told["time"] = to_seconds(int(told["time"]))
-    return told
+def _as_record(row: dict[Any, Any]) -> dict[str, Any]:
+    record = {"reason": row["reason"], "table": "actions"}
+    record |= {str(name): value for name, value in row.items() if name != "reason" and not pd.isna(value)}
+    if "time" in record:
+        record["time"] = to_seconds(int(record["time"]))
+    return record

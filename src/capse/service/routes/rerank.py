@@ -263,14 +263,14 @@ def _kept(one: RerankList, shown: list[ShownDocument], answer: _Answer, *, texts
         model=answer.model,
         trial=answer.trial,
         arm=answer.arm,
-        texts=tuple(_told_of(shown)) if texts else (),
+        texts=tuple(_texts_of(shown)) if texts else (),
         fields=one.fields,
         user_fields=one.user_fields,
         document_fields={document.id: document.fields for document in shown if document.fields},
     )
 
 
-def _told_of(shown: list[ShownDocument]) -> Iterator[KeptText]:
+def _texts_of(shown: list[ShownDocument]) -> Iterator[KeptText]:
     for document in shown:
         if (document.title or document.text) and storable(document.title + (document.text or "")):
             yield KeptText(document.id, document.title, document.text)
@@ -282,10 +282,10 @@ def _body(ranked: RankedDocument) -> dict[str, Any]:
         "score": ranked.score,
         "position": ranked.position,
         "rank": ranked.rank,
-        "reasons": None if ranked.reasons is None else _told(ranked.reasons),
+        "reasons": None if ranked.reasons is None else _reasons_body(ranked.reasons),
     }
 
 
-def _told(reasons: Reasons) -> dict[str, Any]:
+def _reasons_body(reasons: Reasons) -> dict[str, Any]:
     """As `dataclasses.asdict`, which copies every number."""
     return {"topics": [vars(topic) for topic in reasons.topics], "past": [vars(past) for past in reasons.past]}

@@ -35,7 +35,7 @@ class AgainstAll(Differentiator):
         vectors = self.table.rows(ids)
         places = torch.searchsorted(ids, batch[:, [HEAD, TAIL]].T.contiguous())
         blocks = [_Block(self, batch, vectors, places, block, epoch, step, bf16) for block in self.own]
-        logs, answers = self._shared([block.told() for block in blocks])
+        logs, answers = self._shared([block.log_sums() for block in blocks])
         share = self._share_of_each(batch)
         rows, dense = {}, {}
         for block in blocks:
@@ -118,7 +118,7 @@ class _Block:
         self.scores, self.answers = torch.stack(scores), torch.stack(answers)  # (sides, B, C), (sides, B)
         self.here = (self.answers >= 0) & (self.answers < len(self.candidates))
 
-    def told(self) -> Tensor:
+    def log_sums(self) -> Tensor:
         """(2, sides, B): the log of Σ exp f of each question, and its answer's score where that is here, else 0."""
         scores = self.scores.detach()
         answers = scores.new_zeros(self.answers.shape)
