@@ -179,6 +179,19 @@ def _speed() -> list[str]:
         "",
         f"`{record['command']}`, commit `{record['commit']}`, {record['machine']['processor']}.",
         "",
+        *_replay(),
+    ]
+
+
+def _replay() -> list[str]:
+    """Whether a log that is told to a service gives the figures of evaluation."""
+    if (record := _benchmark("replay")) is None:
+        return []
+    return [
+        "gitsearch's test period, told to `capse serve` event by event and asked for list by list:",
+        f"{record['lists']:,} lists, {record['lists_with_other_scores']} with other scores than `capse search evaluate`",
+        f"gives them, MRR {record['mrr']['served']:.4f} (`{record['command']}`, commit `{record['commit']}`).",
+        "",
     ]
 
 
