@@ -189,8 +189,8 @@ def _replay() -> list[str]:
         return []
     return [
         "gitsearch's test period, told to `capse serve` event by event and asked for list by list:",
-        f"{record['lists']:,} lists, {record['lists_with_other_scores']} with other scores than `capse search evaluate`",
-        f"gives them, MRR {record['mrr']['served']:.4f} (`{record['command']}`, commit `{record['commit']}`).",
+        f"{record['lists']:,} lists, {record['lists_with_other_scores']} with other scores than in evaluation,",
+        f"MRR {record['mrr']['served']:.4f} (`{record['command']}`, commit `{record['commit']}`).",
         "",
     ]
 
