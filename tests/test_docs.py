@@ -35,8 +35,8 @@ PUBLIC = [
     "Standing", "Start", "Statistics", "StepReport", "TextSets", "Topics", "Training", "TrainingPast", "TransD",
     "TransE", "TransH", "TransR", "TripleIndex", "TripleModel", "UserState", "Validation", "VectorSettings",
     "VectorSpace", "VectorTable", "Vectors", "Verdict", "Vocabulary", "__version__", "describe", "errors", "evaluate",
-    "fit", "fit_search", "fold_in_texts", "from_pykeen", "load", "load_graph", "load_recipe", "load_search_recipe",
-    "predict_file",
+    "fit", "fit_search", "fold_in_texts", "from_pykeen", "inductive_split", "load", "load_graph", "load_recipe",
+    "load_search_recipe", "predict_file",
     "read_graph", "refine", "retrain_without", "save_graph", "split_graph", "to_pykeen",
 ]  # fmt: skip
 

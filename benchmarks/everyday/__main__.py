@@ -11,7 +11,7 @@ from benchmarks import __main__ as speed
 from capse.runs.atomic import write_json
 from capse.runs.records import provenance
 
-NAMES = ("rules", "classification", "fold_in", "fold_in_small", "explanations", "exchange", "costs")
+NAMES = ("rules", "classification", "fold_in", "fold_in_small", "inductive", "explanations", "exchange", "costs")
 
 
 def main(arguments: list[str]) -> None:

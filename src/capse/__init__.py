@@ -136,6 +136,7 @@ _HOMES = {
     "fit_search": "capse.experiments.search.fit",
     "fold_in_texts": "capse.experiments.new_texts",
     "from_pykeen": "capse.graph.exchange.pykeen",
+    "inductive_split": "capse.graph.inductive",
     "load": "capse.experiments.loading",
     "load_graph": "capse.graph.dataset",
     "load_recipe": "capse.experiments.recipe",

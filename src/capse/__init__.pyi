@@ -25,6 +25,7 @@ from capse.graph.dataset import read_graph as read_graph
 from capse.graph.exchange.pykeen import from_pykeen as from_pykeen
 from capse.graph.exchange.pykeen import to_pykeen as to_pykeen
 from capse.graph.fold_in import FoldIn as FoldIn
+from capse.graph.inductive import inductive_split as inductive_split
 from capse.graph.link_prediction.calibration import Calibration as Calibration
 from capse.graph.link_prediction.candidates import Candidates as Candidates
 from capse.graph.link_prediction.candidates import Listed as Listed

@@ -19,7 +19,7 @@ from capse.triples import TripleIndex
 ENTITIES, RELATIONS = 7, 2
 TRAIN = np.array([[0, 0, 1], [0, 0, 2], [3, 0, 1], [4, 1, 5], [6, 1, 5], [2, 1, 0]])
 FACTS = np.array([[7, 0, 1], [3, 0, 7], [7, 1, 8], [8, 1, 5]])  # of new entities 7 and 8
-DRAWN = torch.tensor([1, 4, 0, 6, 6])
+DRAWN = torch.tensor([1, 4, 0, 6, 6, 8])
 
 
 @pytest.fixture(params=[("distmult", False), ("complex", True), ("transe", False)], ids=lambda one: one[0])
@@ -39,8 +39,11 @@ def vectors(model):
     return torch.from_numpy(np.random.default_rng(1).normal(size=(2, model.entities.shape[1])))
 
 
-def plain_loss(model, vectors, drawn):
-    """Σ over both questions of each fact of log Σ_e exp f(e) − f(answer); who is drawn stands for E / n entities."""
+def plain_loss(model, vectors, drawn, trained):
+    """Both questions of each fact, −log of the answer's share: those that a new entity asks against ``drawn``, who
+    stand for all, those that it answers against all old entities. Then what the questions of ``trained`` triples, which
+    stand for all of training's, lose to new entities.
+    """
     table = torch.cat([model.entities.detach(), vectors])
 
     def f(h, r, t, backwards):
@@ -49,29 +52,37 @@ def plain_loss(model, vectors, drawn):
         score = model.scorer.score_triples(table[[h]], model.relations.detach()[[r]], table[[t]])
         return float(score)
 
+    def mass(asking, r, backwards, entities):
+        return sum(math.exp(f(e, r, asking, True) if backwards else f(asking, r, e, False)) for e in entities)
+
     total = 0.0
     for h, r, t in FACTS.tolist():
         for asking, answer, backwards in ((h, t, False), (t, h, True)):
-
-            def question(e, asking=asking, backwards=backwards, r=r):
-                return f(e, r, asking, True) if backwards else f(asking, r, e, False)
-
             if asking >= ENTITIES:
-                others = [math.exp(question(e)) * ENTITIES / len(drawn) for e in drawn.tolist() if e != answer]
+                weigh = (ENTITIES + len(vectors)) / len(drawn)
+                others = weigh * mass(asking, r, backwards, [e for e in drawn.tolist() if e != answer])
             else:
-                known = {
-                    x if backwards else z for x, y, z in TRAIN.tolist() if y == r and asking == (z if backwards else x)
-                }
-                others = [math.exp(question(e)) for e in range(ENTITIES) if e not in known]
-            total += math.log(math.exp(question(answer)) + sum(others)) - question(answer)
+                others = mass(asking, r, backwards, range(ENTITIES))
+            right = mass(asking, r, backwards, [answer])
+            total += math.log(1 + others / right)
+    new = range(ENTITIES, ENTITIES + len(vectors))
+    for h, r, t in trained.tolist():
+        for asking, backwards in ((h, False), (t, True)):
+            lost = math.log(1 + mass(asking, r, backwards, new) / mass(asking, r, backwards, range(ENTITIES)))
+            total += 0.7 * len(TRAIN) / len(trained) * lost
     return total
 
 
-def test_the_loss(model, train, vectors):
-    questions = fold_in._Questions(model, FACTS, train)
+@pytest.mark.parametrize("count", [2 * len(TRAIN), 4])
+def test_the_loss(model, train, vectors, count):
+    background = fold_in.Background.of(model, train, FoldIn(questions=count, absence=0.7))
+    questions = fold_in._Questions(model, FACTS, background)
     with torch.no_grad():
         found = questions.loss(vectors, DRAWN)
-    assert float(found) == pytest.approx(plain_loss(model, vectors, DRAWN), rel=1e-9)
+    some = TRAIN
+    if count < 2 * len(TRAIN):
+        some = TRAIN[np.sort(np.random.default_rng(0).choice(len(TRAIN), count // 2, replace=False))]
+    assert float(found) == pytest.approx(plain_loss(model, vectors, DRAWN, some), rel=1e-9)
 
 
 def test_a_vector_begins_where_those_are_that_answer_alike(model, train):
@@ -87,17 +98,37 @@ def test_a_vector_begins_where_those_are_that_answer_alike(model, train):
 def test_steps_are_adagrads_and_the_pull_is_in_units_of_the_table(model, train):
     settings = FoldIn(steps=3, negatives=5, seed=4, pull=0.7)
     start = fold_in._starts(model, 2, FACTS, train)
-    questions, generator = fold_in._Questions(model, FACTS, train), torch.Generator().manual_seed(4)
+    background, generator = fold_in.Background.of(model, train, settings), torch.Generator().manual_seed(4)
+    questions = fold_in._Questions(model, FACTS, background)
     mean_square = float(model.entities.detach().square().mean())
     moved, squares = start.clone(), torch.zeros_like(start)
     for _ in range(3):
-        drawn = torch.randint(ENTITIES, (5,), generator=generator)
+        drawn = torch.randint(ENTITIES + 2, (5,), generator=generator)
         moved = moved.detach().requires_grad_()
         pulled = 0.7 * ((moved - start) ** 2).sum() / mean_square
         (gradient,) = torch.autograd.grad(questions.loss(moved, drawn) + pulled, moved)
         squares += gradient**2
         moved = moved - settings.rate * math.sqrt(mean_square) * gradient / (squares.sqrt() + 1e-10)
     torch.testing.assert_close(fold_in.fold_in(model, FACTS, train, settings), moved.detach())
+
+
+def test_few_entities_are_all_scored_against_an_answer(model, train):
+    """Nothing is drawn then, and the seed changes nothing."""
+    found = [fold_in.fold_in(model, FACTS, train, FoldIn(steps=3, negatives=9, seed=seed)) for seed in (0, 1)]
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
+def test_questions_of_training_lose_less_to_new_entities_where_they_are_asked(model, train):
+    heads, relations, tails = torch.from_numpy(TRAIN).unbind(1)
+
+    def lost(background):
+        found = fold_in.fold_in(model, FACTS, train, FoldIn(steps=60), background=background)
+        larger = torch.cat([model.entities.detach(), found])
+        grown = model.over(larger, model.relations.detach())
+        scores = torch.cat([grown.score_tails(heads, relations), grown.score_heads(relations, tails)])
+        return float(-scores.softmax(dim=1)[:, :ENTITIES].sum(dim=1).log().sum())
+
+    assert lost(None) < lost(fold_in.Background([], 0.3))
 
 
 def test_vectors_stay_where_the_model_keeps_its_own(train):
@@ -107,10 +138,12 @@ def test_vectors_stay_where_the_model_keeps_its_own(train):
     assert float(found.norm(dim=1).max()) <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("key", ["steps", "negatives", "rate", "pull"])
+@pytest.mark.parametrize("key", ["steps", "negatives", "questions", "absence", "rate", "pull"])
 def test_settings_that_make_no_sense(key):
     wrong: dict[str, Any] = {key: -1}
     with pytest.raises(SettingsError, match="give positive numbers"):
         replace(FoldIn(), **wrong)
-    least: dict[str, Any] = {key: {"steps": 0, "negatives": 1, "rate": 1e-9, "pull": 0.0}[key]}
+    least: dict[str, Any] = {
+        key: {"steps": 0, "negatives": 1, "questions": 2, "rate": 1e-9, "pull": 0.0, "absence": 0.0}[key]
+    }
     assert getattr(replace(FoldIn(), **least), key) == least[key]

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from capse.arrays import Int64s
 from capse.errors import CapseError
-from capse.graph.fold_in import FoldIn, fold_in
+from capse.graph.fold_in import Background, FoldIn, fold_in
 from capse.graph.link_prediction.updating import check_facts, check_grows, with_vectors
 from capse.triples import HEAD, TAIL, TripleIndex
 
@@ -73,7 +73,11 @@ class Growth:
             return False
 
     def _folded(self, facts: Int64s) -> torch.Tensor:
-        return fold_in(self.base.model, facts, self._train, self.settings)
+        return fold_in(self.base.model, facts, self._train, self.settings, background=self._background)
+
+    @cached_property
+    def _background(self) -> Background:
+        return Background.of(self.base.model, self._train, self.settings)
 
     @cached_property
     def _train(self) -> TripleIndex:
