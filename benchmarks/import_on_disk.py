@@ -84,7 +84,7 @@ def _measured(scratch: Path, *arguments: str) -> dict[str, float]:
     child = subprocess.Popen([sys.executable, "-c", _CODE, *arguments], cwd=Path(__file__).parents[1])
     peaks = {"own memory gib": 0.0, "mapped gib": 0.0, "disk gib": 0.0}
     while (ended := os.wait4(child.pid, os.WNOHANG))[0] == 0:
-        own, mapped = _memory(child.pid)
+        own, mapped = memory(child.pid)
         now = {"own memory gib": own, "mapped gib": mapped, "disk gib": _disk(scratch) - before}
         peaks = {name: max(peak, now[name]) for name, peak in peaks.items()}
         time.sleep(0.25)
@@ -95,7 +95,7 @@ def _measured(scratch: Path, *arguments: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started, "processor seconds": processor, **peaks}
 
 
-def _memory(process: int) -> tuple[float, float]:
+def memory(process: int) -> tuple[float, float]:
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:

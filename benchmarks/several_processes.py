@@ -45,8 +45,8 @@ SETTINGS = {
 
 def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
-        _write_graph(Path(scratch, "graph"))
-        found = {str(count): _train(Path(scratch), count) for count in (1, 2)}
+        write_graph(Path(scratch, "graph"))
+        found = {str(count): train(Path(scratch), count, "benchmarks.several_processes") for count in (1, 2)}
     one, two = (max(each["peak above imports gib"] for each in found[count]) for count in ("1", "2"))
     return {
         "entities": ENTITIES,
@@ -58,7 +58,8 @@ def run() -> dict[str, Any]:
     }
 
 
-def _write_graph(folder: Path) -> None:
+def write_graph(folder: Path, test: int = 0) -> None:
+    """Random triples as columns, of which so many are a test set."""
     from capse.graph.columns import describe_columns, write_triples
     from capse.graph.encoding import distinct
     from capse.graph.mapped_labels import write_labels
@@ -67,15 +68,17 @@ def _write_graph(folder: Path) -> None:
     random = np.random.default_rng(0)
     drawn = random.integers([ENTITIES, RELATIONS, ENTITIES], size=(TRIPLES, 3), dtype=np.int32)
     triples = distinct(drawn, ENTITIES, RELATIONS)
-    write_triples(folder, "train", len(triples), [triples])
-    for split in ("valid", "test"):
-        write_triples(folder, split, 0, [])
+    held_out = np.zeros(len(triples), bool)
+    held_out[random.choice(len(triples), test, replace=False)] = True
+    for split, chosen in (("train", triples[~held_out]), ("valid", triples[:0]), ("test", triples[held_out])):
+        write_triples(folder, split, len(chosen), [chosen])
     for kind, count in (("entities", ENTITIES), ("relations", RELATIONS)):
         write_labels(folder / f"{kind}.arrow", [pa.array([f"{kind} {number:08d}" for number in range(count)])])
     describe_columns(folder, {"repeated": {}, "skipped": 0})
 
 
-def _train(scratch: Path, count: int) -> list[dict[str, float]]:
+def train(scratch: Path, count: int, module: str, *arguments: str) -> list[dict[str, Any]]:
+    """What each of so many processes found, which were started together."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -83,7 +86,7 @@ def _train(scratch: Path, count: int) -> list[dict[str, float]]:
     common |= {"MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.several_processes", str(scratch), str(count)],
+            [sys.executable, "-m", module, str(scratch), str(count), *arguments],
             cwd=Path(__file__).parents[1],
             env={**os.environ, **common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
         )

@@ -5,18 +5,21 @@ Both training (never sample a known triple) and ranking (never count a known tri
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from capse.arrays import large_array
 from capse.errors import DataError
 
 Ids = npt.NDArray[np.integer]
 Triples = npt.NDArray[np.integer]  # (n, 3): head, relation, tail
 
 HEAD, RELATION, TAIL = 0, 1, 2
+_CHUNK = 1 << 20  # triples
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class TripleIndex:
         self.relations = relations
         self.triples = triples
         # One number per triple, ordered by (head, relation) and then tail.
-        self.keys = _sorted_distinct(self.key(triples[:, HEAD], triples[:, RELATION], triples[:, TAIL]))
+        self.keys = self._keys(self.key)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -104,14 +107,19 @@ class TripleIndex:
     @cached_property
     def _keys_by_tail(self) -> npt.NDArray[np.int64]:
         # The same number with head and tail exchanged.
-        triples = self.triples
-        return _sorted_distinct(self.key(triples[:, TAIL], triples[:, RELATION], triples[:, HEAD]))
+        return self._keys(lambda h, r, t: self.key(t, r, h))
 
     @cached_property
     def _keys_by_pair(self) -> npt.NDArray[np.int64]:
         # (h·E + t)·R + r
-        heads, relations, tails = (self.triples[:, column].astype(np.int64) for column in (HEAD, RELATION, TAIL))
-        return _sorted_distinct((heads * self.entities + tails) * self.relations + relations)
+        return self._keys(lambda h, r, t: (h * self.entities + t) * self.relations + r)
+
+    def _keys(self, key: Callable[[Ids, Ids, Ids], npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+        """The distinct keys of all triples, sorted; of millions on disk, so that they can leave the memory."""
+        keys = large_array((len(self.triples),), np.int64)
+        for start in range(0, len(keys), _CHUNK):
+            keys[start : start + _CHUNK] = key(*self.triples[start : start + _CHUNK].astype(np.int64).T)
+        return _sorted_distinct(keys)
 
 
 def _answers(keys: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64], candidates: int) -> Answers:
@@ -125,6 +133,8 @@ def _answers(keys: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64], candidat
 
 
 def _sorted_distinct(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    # np.unique hashes before it sorts, which takes four times as long on ten million keys.
-    keys = np.sort(keys)
-    return keys[np.diff(keys, prepend=-1) > 0]
+    """These keys sorted, in place; in another array only where some are there twice."""
+    if not (keys[1:] > keys[:-1]).all():
+        keys.sort()  # np.unique hashes before it sorts, which takes four times as long on ten million keys
+    new = keys[1:] != keys[:-1]
+    return keys if new.all() else keys[np.concatenate([[True], new])]

@@ -11,7 +11,7 @@ import torch
 from capse import CapsE, ComplexCapsE, TransE
 from capse.errors import CapseError
 from capse.models import build_model
-from capse.models.base import distinct_rows
+from capse.models.candidates import distinct_rows
 
 
 @pytest.mark.parametrize(

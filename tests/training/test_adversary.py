@@ -49,7 +49,7 @@ def seeded(seed=0):
 def test_candidates_replace_one_side_and_are_not_looked_up(make_objective):
     """Uniform over all entities: known facts and the true triple itself are among them."""
     objective = make_objective(candidates=200)
-    batch = objective.examples
+    batch = objective.examples[:]
     rows = objective.rows(batch, seeded())
     heads, tails = rows[:, 3:203], rows[:, 203:403]
     assert torch.equal(rows[:, :3], batch)
@@ -75,13 +75,13 @@ def test_as_many_triples_are_scored_as_it_says(make_objective, monkeypatch):
             return whole(heads, relations, tails)
 
         monkeypatch.setattr(model, "score_triples", counting)
-    objective.losses(objective.rows(objective.examples, seeded()))
+    objective.losses(objective.rows(objective.examples[:], seeded()))
     assert objective.triples_each == scored == 7 + 1 + 3
 
 
 def test_candidates_are_false_on_request(make_objective, triples):
     objective = make_objective(negatives=Negatives("uniform"), candidates=50)
-    rows = objective.rows(objective.examples, seeded())
+    rows = objective.rows(objective.examples[:], seeded())
     known = set(map(tuple, triples.tolist()))
     for h, r, t, *rest in rows.tolist():
         assert (h, r, t) in known
@@ -173,7 +173,7 @@ def test_the_generators_gradient_is_in_the_mean_that_of_the_expected_reward(
 
 def test_rewards_do_not_move_the_discriminator_nor_the_loss_the_generator(make_objective):
     objective = make_objective()
-    rows = objective.rows(objective.examples, seeded())
+    rows = objective.rows(objective.examples[:], seeded())
     lowered, loss = objective.losses(rows)
     of_generator = torch.autograd.grad(loss, objective.generator.parameters(), allow_unused=True, retain_graph=True)
     assert set(of_generator) == {None}

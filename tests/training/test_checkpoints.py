@@ -158,6 +158,22 @@ def test_a_share_of_what_one_process_wrote(tmp_path: Path) -> None:
     assert torch.equal(tensors["model.w"], torch.ones(3))
 
 
+def test_a_file_of_rows_that_is_gone_is_named(tmp_path: Path) -> None:
+    meeting = Barrier(2)
+    both = [shared(tmp_path, own, Played(rank, meeting)) for rank, own in enumerate((range(2), range(2, 5)))]
+    with ThreadPoolExecutor(2) as pool:
+        list(
+            pool.map(
+                Checkpoints.save, both, [{"model.entities": TABLE[:2]}, {"model.entities": TABLE[2:]}], [Position()] * 2
+            )
+        )
+    (gone,) = tmp_path.glob("last-*-1.safetensors")
+    gone.unlink()
+    with pytest.raises(RunError, match=rf"{gone.name} is missing: delete the checkpoints folder") as raised:
+        Checkpoints(tmp_path, "x").load()
+    assert "\n" not in str(raised.value)
+
+
 def test_rows_that_the_first_process_does_not_see_are_named(tmp_path: Path) -> None:
     class Alone(Played):
         def wait(self) -> None:

@@ -85,7 +85,7 @@ def test_a_block_has_every_true_triple_of_its_steps_in_order(block):
 def test_a_block_has_one_side_of_each_triple_replaced_by_what_is_false(block):
     objective, epoch = block
     drawn = DrawnBlock(objective)
-    known = set(map(tuple, objective.examples.tolist()))
+    known = set(map(tuple, objective.examples[:].tolist()))
     for step in range(7):
         for h, h1, h2, r, t, t1, t2 in drawn.rows_of(epoch, step).tolist():
             assert all((h == a) + (t == b) == 1 for a, b in ((h1, t1), (h2, t2)))

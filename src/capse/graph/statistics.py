@@ -11,11 +11,12 @@ from capse.graph.dataset import SPLITS, Graph
 from capse.graph.encoding import distinct
 from capse.graph.patterns import Patterns, relation_patterns
 from capse.graph.values import spread
-from capse.triples import HEAD, RELATION, TAIL, Triples
+from capse.triples import HEAD, RELATION, TAIL, TripleIndex, Triples
 
 CATEGORIES = ("1-1", "1-M", "M-1", "M-M")
 _MANY = 1.5  # Bordes et al. 2013: a side with at least this many on average is 'many'
 _NEAR = 0.8  # a pair of relations of which this share, on both sides, is mirrored is nearly inverse
+_CHUNK = 1 << 20  # triples that are looked up at a time
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,20 @@ def remembered(graph: Graph, split: str, of: Graph | None = None) -> str | None:
     '1 of the 1 test triples is a training triple too: such ranks say what a model remembers, not infers'
     """
     triples = (of or graph).split(split)
-    count = 0 if split in ("train", "all") else int(graph.known_in_train.contains(*triples.T).sum())
+    count = 0 if split in ("train", "all") else _count_among(triples, graph)
     if not count:
         return None
     are = "is a training triple too" if count == 1 else "are training triples too"
     return f"{count:,} of the {len(triples):,} {split} triples {are}: such ranks say what a model remembers, not infers"
+
+
+def _count_among(triples: Triples, graph: Graph) -> int:
+    """How many of these triples, each there once, a graph trains on. They are the index, being the fewer."""
+    if not len(triples):
+        return 0
+    index = TripleIndex(triples, len(graph.entities), len(graph.relations))
+    parts = (graph.train[start : start + _CHUNK] for start in range(0, len(graph.train), _CHUNK))
+    return sum(int(index.contains(*part.T).sum()) for part in parts)
 
 
 def mirrored_relations(graph: Graph) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from capse.errors import SettingsError
 from capse.kernels.embedding import embedding
 from capse.kernels.workspace import in_chunks
+from capse.models.candidates import Repeated, repeated_rows, score_rows
 from capse.runs.settings import Section, check_choices
 from capse.triples import HEAD, RELATION, TAIL, Triples
 
@@ -146,6 +147,9 @@ class Model(nn.Module):
         """Restore the scorer's constraints on the tables."""
 
 
+Allocate = Callable[[int, int], Tensor]  # a table of so many rows and columns
+
+
 class TripleModel(Model):
     """A scorer with an entity table (E, entity_width) and a relation table (R, relation_width).
 
@@ -163,7 +167,7 @@ class TripleModel(Model):
         *,
         reciprocal: bool = False,
         self_loops: bool = False,
-        allocate: Callable[[int, int], Tensor] = torch.empty,
+        allocate: Allocate = torch.empty,
     ) -> None:
         """``allocate`` makes the entity table, of so many rows and columns."""
         super().__init__()
@@ -174,7 +178,8 @@ class TripleModel(Model):
         rows = relations * (2 if reciprocal else 1)
         self.loops: Tensor | None  # (R,) or (2R,) what a relation's (h, r, h) gets, see `count_self_loops`
         self.register_buffer("loops", torch.zeros(rows) if self_loops else None)
-        self._distinct: dict[str, tuple[tuple[int, int], tuple[Tensor, Tensor] | None]] = {}
+        self.answering: range | None = None  # the entities that are scored as answers, where others have the rest
+        self._repeated: dict[str, tuple[tuple[int, int], Repeated | None]] = {}
         self.entities = nn.Parameter(allocate(entities, scorer.entity_width))
         self.relations = nn.Parameter(torch.empty(rows, scorer.relation_width))
         with torch.no_grad():
@@ -237,7 +242,7 @@ class TripleModel(Model):
         """The same model over other tables, whose rows ids then are the places in."""
         other = copy.copy(self)
         other._parameters = {"entities": entities, "relations": relations}  # type: ignore[dict-item] # no leaves
-        other._distinct = {}
+        other._repeated = {}
         return other
 
     def score_tails(self, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
@@ -318,20 +323,15 @@ class TripleModel(Model):
     def _against_table(self, name: str, table: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
         if torch.is_grad_enabled():
             return score(table)
-        distinct = self._distinct_rows(name, table)
-        return score(table) if distinct is None else score(distinct[0])[:, distinct[1]]
+        own = range(len(table)) if name == "relations" or self.answering is None else self.answering
+        return score_rows(score, table, own, self._repeated_rows(name, table))
 
-    def _distinct_rows(self, name: str, table: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The distinct rows of a table and each row's place among them; None where all are distinct.
-
-        A matrix product may round the same dot product differently at its edges, so candidates with equal vectors are
-        scored once: they tie exactly, wherever they stand.
-        """
+    def _repeated_rows(self, name: str, table: Tensor) -> Repeated | None:
+        """The rows of a table that have one vector, looked for again when it has changed."""
         version = (table.data_ptr(), table._version)
-        if name not in self._distinct or self._distinct[name][0] != version:
-            rows, inverse = distinct_rows(table.detach())
-            self._distinct[name] = (version, None if len(rows) == len(table) else (rows, inverse))
-        return self._distinct[name][1]
+        if name not in self._repeated or self._repeated[name][0] != version:
+            self._repeated[name] = (version, repeated_rows(table.detach()))
+        return self._repeated[name][1]
 
     def adapt(self) -> None:
         """Let the scorer look at the tables, once, when they are as training finds them."""
@@ -346,15 +346,3 @@ class TripleModel(Model):
     @torch.no_grad()
     def constrain(self) -> None:
         self.scorer.constrain(self.entities, self.relations)
-
-
-def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct rows of a table (n, k), in order of first appearance, and the place (n,) of each row among them."""
-    rows = np.ascontiguousarray(table.cpu().numpy() + 0.0)  # −0.0 and 0.0 are one number
-    whole = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    keep = torch.from_numpy(first[order]).to(table.device)
-    return table[keep], torch.from_numpy(place[inverse]).to(table.device)

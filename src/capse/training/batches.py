@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from capse.arrays import large_array
+
 
 class Examples(Protocol):
     """What batches are drawn from, by row numbers (B,): a tensor, or anything with columns of its own."""
@@ -17,6 +19,19 @@ class Examples(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, rows: Tensor, /) -> Any: ...
+
+
+class WholeNumbers:
+    """Rows (n, k) of ids as they lie in memory or on disk, in four bytes each; a batch of them has eight."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Tensor | slice) -> Tensor:
+        return self.rows[rows].long()
 
 
 def steps_per_epoch(examples: Examples, batch_size: int) -> int:
@@ -64,7 +79,10 @@ def draw_epoch(
     """All examples in an order of their own, or full batches of independent draws."""
     steps, generator = steps_per_epoch(examples, batch_size), seeded_generator(device, seed, number, 0)
     if draw == "shuffle":
-        order = torch.randperm(len(examples), device=device, generator=generator)
+        order = torch.empty(0, dtype=torch.long, device=device)
+        if device.type == "cpu":  # of many examples on disk: it is read once, from its beginning to its end
+            order = torch.from_numpy(large_array((len(examples),), np.int64))
+        torch.randperm(len(examples), generator=generator, out=order)
     else:
         order = torch.randint(len(examples), (steps * batch_size,), device=device, generator=generator)
     return Epoch(number, steps, seed, examples, order)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capse.arrays import Float32s
+from capse.arrays import Float32s, large_array
 from capse.errors import SettingsError
 from capse.models import Model, TripleModel
-from capse.training.batches import Examples
+from capse.training.batches import Examples, WholeNumbers
 from capse.training.losses import Answered, AnswersLoss, EntityLoss, Loss, SampledLoss, build_loss, names_of
 from capse.training.negatives import Corruptor, Negatives, head_chances
 from capse.training.regularizers import Regularizer, penalty
@@ -117,9 +117,12 @@ def build_corruptor(
 
 def with_inverses(triples: Triples, relations: int) -> Triples:
     """The triples and, for each (h, r, t), its inverse (t, r + R, h)."""
-    inverse = triples[:, [TAIL, RELATION, HEAD]].copy()
-    inverse[:, RELATION] += relations
-    return np.concatenate([triples, inverse])
+    count = len(triples)
+    both: Triples = large_array((2 * count, 3), triples.dtype)
+    both[:count] = triples
+    both[count:, HEAD], both[count:, TAIL] = triples[:, TAIL], triples[:, HEAD]
+    both[count:, RELATION] = triples[:, RELATION] + relations
+    return both
 
 
 class TripleObjective(Objective):
@@ -132,7 +135,7 @@ class TripleObjective(Objective):
         self.function: Any = build_loss(loss)
         self.regularizer = regularizer
         self.weights: TripleWeights | None = None
-        self.examples: Tensor = torch.from_numpy(np.ascontiguousarray(examples)).long().to(model.device)
+        self.examples: WholeNumbers = WholeNumbers(torch.from_numpy(np.ascontiguousarray(examples)).to(model.device))
 
     def total(self, loss: Tensor, of: Drawn, model: TripleModel, share: float = 1.0) -> Tensor:
         """The loss of true triples with their relations' and penalties.
@@ -318,7 +321,7 @@ class AnswersObjective(TripleObjective):
             questions.append(np.column_stack([heads, np.ones(len(heads), heads.dtype)]))
             answers.append(index.heads(heads[:, 1], heads[:, 0]))
         super().__init__(model, np.concatenate(questions), loss, regularizer)
-        self.keys = self._key(self.examples)  # ascending, as the examples are
+        self.keys = self._key(self.examples[:])  # ascending, as the examples are
         self.counts = torch.from_numpy(np.concatenate([np.diff(x.offsets) for x in answers])).to(model.device)
         self.starts = self.counts.cumsum(0) - self.counts
         self.answers = torch.from_numpy(np.concatenate([x.entities for x in answers])).to(model.device)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from capse.errors import SettingsError
 from capse.evaluation.query_ranks import rank_answers
 from capse.evaluation.ranks import NonFiniteScoreError, Ranks
-from capse.models.base import TripleModel, distinct_rows
+from capse.models.base import TripleModel
+from capse.models.candidates import distinct_rows
 from capse.processes.group import Group
 from capse.triples import HEAD, RELATION, TAIL, Answers, Ids, TripleIndex, Triples
 

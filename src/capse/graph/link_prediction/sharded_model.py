@@ -17,10 +17,11 @@ from capse.evaluation.query_ranks import raise_any
 from capse.evaluation.ranks import NonFiniteScoreError, Ranks, rank_scores
 from capse.graph.link_prediction.ranking import BYTES_PER_SCORE, MOST_CPU_MEMORY, evaluation_mode
 from capse.models import TripleModel
+from capse.models.candidates import row_keys
 from capse.processes.shards import Shards
 from capse.runs.folder import RunFolder
 from capse.runs.manifest import entering
-from capse.runs.tensors import save_with_table
+from capse.runs.tensors import Pieces, save_tensors
 from capse.triples import HEAD, RELATION, TAIL, Answers, TripleIndex, Triples
 
 _ROWS_OF_PIECE = 2**16
@@ -100,11 +101,11 @@ class ShardedModel:
 
     def save(self, run: RunFolder) -> None:
         """Write the whole model into a run that has everything else; the first process does, from what all send."""
-        rest = {name: x for name, x in self.model.state_dict().items() if name != "entities"}
         shape = self.model.entity_count, self.model.entities.shape[1]
         if self.group.leads:
             with entering(run.path, run.model):
-                save_with_table(run.model, rest, "entities", shape, self._all_rows())
+                table = Pieces(self.model.entities.dtype, shape, self._all_rows())
+                save_tensors(run.model, {**self.model.state_dict(), "entities": table}, {})
         else:
             for _ in self._all_rows():
                 pass
@@ -126,17 +127,11 @@ class _EqualRows:
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
-        generator = torch.Generator().manual_seed(0)
-        self.factors = torch.randint(-(2**62), 2**62, (table.shape[1],), generator=generator).to(table.device)
-        self.keys, self.places = torch.cat([self._hash(part) for part in table.split(_ROWS_OF_PIECE)]).sort()
-
-    def _hash(self, rows: Tensor) -> Tensor:
-        bits = (rows + 0.0).view({4: torch.int32, 8: torch.int64}[rows.element_size()])  # −0.0 and 0.0 are one number
-        return (bits.long() * self.factors).sum(1)
+        self.keys, self.places = row_keys(table).sort()
 
     def to(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Which given row (m,) is equal to which row of the table (m,)."""
-        keys = self._hash(rows)
+        keys = row_keys(rows)
         first = torch.searchsorted(self.keys, keys)
         counts = torch.searchsorted(self.keys, keys, right=True) - first
         given = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
