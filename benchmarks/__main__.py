@@ -1,9 +1,9 @@
 """``make bench``: measure, print ratios, record them with commit and machine under results/, some with a plot.
 
     python -m benchmarks [NAME ...]        names: import, import-on-disk, training, steps, several-processes,
-                                            evaluation, scoring, rerank, refining, refining-dense, ingest, metarank,
-                                            store, service, soak, kills, shop, bias, month, replay; without one,
-                                            all but the last six
+                                            epoch, serving-large, evaluation, scoring, rerank, refining, refining-dense,
+                                            ingest, metarank, store, service, soak, kills, shop, bias, month, replay;
+                                            without one, all but the last six
 
 Each benchmark compares with a peer, or with the plain computation, in one run; needs ``CAPSE_DATA``.
 """
@@ -24,6 +24,8 @@ BENCHMARKS = {
     "training": "training_speed",
     "steps": "step_time",
     "several-processes": "several_processes",
+    "epoch": "epoch_speed",
+    "serving-large": "serving_large",
     "evaluation": "evaluation_speed",
     "scoring": "scoring_speed",
     "rerank": "rerank_speed",

@@ -40,6 +40,12 @@ def serve(
         bool, typer.Option("--interleave", help="Instead, both runs rank every list, by a team draft.")
     ] = False,
     trial: Annotated[str, typer.Option(metavar="NAME", help="What this comparison of two runs is called.")] = "trial",
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Answer for one of N shares of the entities alone.")
+    ] = None,
+    shards: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="Ask a service of each share, in their order, and merge.")
+    ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Answer over HTTP with trained runs: names, predictions, scores, explanations, re-ranking, events, and a page.
@@ -55,7 +61,7 @@ def serve(
         raise SettingsError(f"--log-level is {log_level!r}", f"choose one of {', '.join(levels)}")
     try:
         from capse.service.server import serve as run_server
-        from capse.service.settings import ServiceSettings
+        from capse.service.settings import ServiceSettings, shard_of
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("capse"):
             raise
@@ -75,6 +81,8 @@ def serve(
         share=share,
         interleave=interleave,
         trial=trial,
+        shard=None if shard is None else shard_of(shard),
+        shards=tuple(shards or ()),
         log_level=log_level,
     )
     run_server(settings, started=echo)

@@ -32,7 +32,7 @@ from capse.processes.job import size_of_job
 from capse.processes.shards import Shards
 from capse.runs.folder import RunFolder
 from capse.runs.memory import check_memory
-from capse.runs.tensors import load_tensors
+from capse.runs.tensors import load_tensors, table_on_disk
 from capse.training.adversarial_learner import AdversarialLearner
 from capse.training.adversary import Adversary, build_adversarial
 from capse.training.by_rows.learner import Division, RowLearner
@@ -130,7 +130,7 @@ def _fit(
         len(graph.entities),
         len(graph.relations),
         recipe.training.seed,
-        on_disk=shards is not None and group.size > 1,
+        table=table_on_disk if shards is not None and group.size > 1 else torch.empty,
     )
     for split in ("valid", "test"):
         if warning := remembered(graph, split):

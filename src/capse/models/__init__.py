@@ -9,14 +9,13 @@ from typing import Any
 import torch
 
 from capse.errors import SettingsError
-from capse.models.base import Model, ModelSettings, Scorer, TripleModel
+from capse.models.base import Allocate, Model, ModelSettings, Scorer, TripleModel
 from capse.models.personal import PersonalModel
 from capse.models.rules import RuleModel, Rules
 from capse.registry import Registry
 from capse.runs.formats import as_named_today
 from capse.runs.memory import check_memory, is_out_of_memory
 from capse.runs.settings import fill
-from capse.runs.tensors import table_on_disk
 
 MODELS: Registry[type[Scorer]] = Registry(
     "model",
@@ -72,12 +71,12 @@ def model_settings(section: Mapping[str, Any]) -> ModelSettings:
 
 
 def build_model(
-    settings: ModelSettings, entities: int, relations: int, seed: int = 0, *, on_disk: bool = False
+    settings: ModelSettings, entities: int, relations: int, seed: int = 0, *, table: Allocate = torch.empty
 ) -> TripleModel:
     """A fresh model on the CPU; the same seed gives the same weights on every machine.
 
-    Its numbers are drawn in one go, so every process draws all of them, also where it keeps a share: then the entity
-    table lies ``on_disk``.
+    Its numbers are drawn in one go, so every process draws all of them, also where it keeps a share. ``table`` makes
+    the entity table: in memory, on disk, or without any numbers where those of a file are to take its place.
 
     >>> from capse import TransE
     >>> model = build_model(TransE(dim=4), entities=10, relations=2)
@@ -90,8 +89,8 @@ def build_model(
         return BASELINES[name](settings, entities, relations)
     scorer = MODELS[name]
     numbers = _numbers_of(scorer, settings, entities, relations)
-    if on_disk:
-        numbers -= entities * settings.dim  # at least
+    if table is not torch.empty:
+        numbers -= entities * entity_width(settings)
     check_memory(f"a model of {numbers:,} numbers", 4 * numbers, "lower model.dim, or what else makes it so large")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -101,7 +100,7 @@ def build_model(
             relations,
             reciprocal=settings.reciprocal,
             self_loops=settings.self_loops,
-            allocate=table_on_disk if on_disk else torch.empty,
+            allocate=table,
         )
     model.settings = settings
     return model

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from capse.errors import SettingsError
 from capse.graph.link_prediction.calibration import Calibration
 from capse.graph.link_prediction.candidates import Seen
 from capse.graph.link_prediction.classification import Classifier
@@ -14,6 +15,8 @@ from capse.graph.link_prediction.completion import Query, complete
 from capse.graph.link_prediction.growth import Fact, Growth
 from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.link_prediction.queries import FREE
+from capse.models import TripleModel
+from capse.models.candidates import rows_of_shard
 from capse.service.name_index import NameIndex
 
 
@@ -41,9 +44,14 @@ class GraphModel:
         return Seen(self.predictor.graph)
 
     @classmethod
-    def load(cls, path: str | Path, fingerprint: str) -> GraphModel:
+    def load(cls, path: str | Path, fingerprint: str, shard: tuple[int, int] | None = None) -> GraphModel:
+        """A run, or the entities of one of its shards as answers: which, and of how many."""
         predictor = LinkPredictor.load(path)
         assert predictor.folder is not None
+        if shard is not None:
+            if type(predictor.model) is not TripleModel:
+                raise SettingsError(f"{path} answers by more than a table of vectors", "serve it without shards")
+            predictor.model.answering = rows_of_shard(len(predictor.graph.entities), *shard)
         calibration, classifier = Calibration.load(predictor.folder), Classifier.load(predictor.folder)
         predictor.folder = None  # whatever becomes of the folder, this model has been read
         graph = predictor.graph

@@ -25,7 +25,7 @@ class Models:
     against: SearchModel | None = None  # a second search run
 
     @classmethod
-    def load(cls, runs: Sequence[str], against: str | None = None) -> Models:
+    def load(cls, runs: Sequence[str], against: str | None = None, shard: tuple[int, int] | None = None) -> Models:
         """Load every run, at most one of each kind, and one against the search run; an error leaves nothing behind."""
         models: dict[str, Any] = {}
         for name in runs:
@@ -34,15 +34,15 @@ class Models:
             if kind in models:
                 raise SettingsError(f"{name} is a second {kind} run", "serve one graph run, one search run, or both")
             version = fingerprint(run)
-            models[kind] = SearchModel.load(run, version) if kind == "search" else GraphModel.load(run, version)
+            models[kind] = SearchModel.load(run, version) if kind == "search" else GraphModel.load(run, version, shard)
         return cls(**models, against=None if against is None else _against(against, models.get("search")))
 
-    def reloaded(self, runs: Sequence[str], against: str | None = None) -> Models:
+    def reloaded(self, runs: Sequence[str], against: str | None = None, shard: tuple[int, int] | None = None) -> Models:
         """What lies in the folders now; these models themselves where nothing has changed."""
         every = runs if against is None else (*runs, against)
         if sorted(map(fingerprint, every)) == sorted(self.fingerprints.values()):
             return self
-        return Models.load(runs, against)
+        return Models.load(runs, against, shard)
 
     @property
     def searching(self) -> list[SearchModel]:

@@ -27,7 +27,7 @@ def serve(settings: ServiceSettings, started: Callable[[str], None]) -> None:
             answer(settings, listening, lambda: started(address))
         else:
             Models.load(
-                settings.runs, settings.against
+                settings.runs, settings.against, settings.shard
             )  # or every worker would fail, and be replaced by one that fails
             Supervisor(settings, listening).run(lambda: started(address))
 

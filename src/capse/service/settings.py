@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from capse.errors import SettingsError
 from capse.service.limits import MAX_DAYS, MAX_ID
@@ -33,6 +34,8 @@ class ServiceSettings:
     share: float = 0.5  # of users whom it ranks for
     interleave: bool = False  # instead, both rank every list, in one order
     trial: str = "trial"  # the name under which lists are kept that say which run is better
+    shard: tuple[int, int] | None = None  # which share of the entities alone may answer, from 0, of how many
+    shards: tuple[str, ...] = ()  # addresses of services that do, in their order, whose answers are merged
     window: float = 0.002  # seconds that a question waits for others to be scored with it
     rates: Path | None = None  # the file where several workers count requests; the supervisor's
 
@@ -50,6 +53,18 @@ class ServiceSettings:
             self._check_trial()
         elif self.interleave:
             raise SettingsError("--interleave is given without --against", "name the other run: --against RUN")
+
+        if self.shard is not None or self.shards:
+            self._check_shards()
+
+    def _check_shards(self) -> None:
+        if self.shard is not None and self.shards:
+            raise SettingsError("--shard and --shards are given", "a service is a shard or asks shards: give one")
+        if self.facts:
+            raise SettingsError("--facts is given with shards", "shards know the run's own facts alone: leave it out")
+        for address in self.shards:
+            if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).hostname:
+                raise SettingsError(f"--shards is {address!r}", "give addresses, such as http://127.0.0.1:8001")
 
     def _check_trial(self) -> None:
         if not self.keep_lists:
@@ -75,6 +90,18 @@ class ServiceSettings:
     def needs_keys(self) -> bool:
         """Whoever can be reached from other machines asks for keys."""
         return self.require_keys or not is_loopback(self.host)
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """Which of how many shards, from 0.
+
+    >>> shard_of("2/3")
+    (1, 3)
+    """
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise SettingsError(f"--shard is {text!r}", "write which of how many, such as 1/3")
+    return int(number) - 1, int(count)
 
 
 def is_loopback(host: str) -> bool:

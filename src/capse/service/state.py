@@ -22,6 +22,7 @@ from capse.service.observe import Metrics
 from capse.service.rates import Buckets
 from capse.service.recording import Recorder
 from capse.service.settings import ServiceSettings
+from capse.service.shards import Shards
 from capse.service.store import Store
 
 log = logging.getLogger("capse.service")
@@ -44,9 +45,10 @@ class Service:
         for run in settings.every_run:
             if is_begun(run):
                 forget_in_run(run, lambda user: False)  # ends what was begun
-        self.models = Models.load(settings.runs, settings.against)
+        self.models = Models.load(settings.runs, settings.against, settings.shard)
         self.trial = settings.two_runs
         self.metrics.serving(self.models.fingerprints, {})
+        self.shards = Shards(settings.shards) if settings.shards else None
         self.batcher = Batcher(settings.window, self.metrics.batch)
         self.store = self._open_store()
         self.recorder = self._recorder()
@@ -157,7 +159,7 @@ class Service:
         with self._changing:
             before = self.models
             try:
-                models = before.reloaded(self.settings.runs, self.settings.against)
+                models = before.reloaded(self.settings.runs, self.settings.against, self.settings.shard)
                 self._catch_up(models)
                 if self.settings.facts:
                     models = models.with_stored_facts(self.require_store())

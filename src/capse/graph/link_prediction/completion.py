@@ -287,8 +287,11 @@ def _scores(predictor: LinkPredictor, queries: Queries, free: int) -> npt.NDArra
     else:
         answers = model.score_heads(relations, tails) if free == HEAD else model.score_tails(heads, relations)
     scores: npt.NDArray[np.floating] = answers.cpu().numpy()
-    if not np.isfinite(scores).all():
-        row, candidate = (int(place) for place in np.argwhere(~np.isfinite(scores))[0])
+    answering = None if free == RELATION else getattr(model, "answering", None)
+    own = range(scores.shape[1]) if answering is None else answering
+    finite = np.isfinite(scores[:, own.start : own.stop])
+    if not finite.all():
+        row, candidate = (int(place) for place in np.argwhere(~finite)[0] + [0, own.start])
         head, relation, tail = np.where(queries[row] == FREE, candidate, queries[row])
         what = f"({graph.entities.labels[head]}, {graph.relations.labels[relation]}, {graph.entities.labels[tail]})"
         raise NonFiniteScoreError(float(scores[row, candidate]), row, candidate, what)

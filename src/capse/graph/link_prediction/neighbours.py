@@ -10,6 +10,7 @@ import torch
 
 from capse.arrays import Float32s, Float64s, Int64s
 from capse.errors import SettingsError
+from capse.models.candidates import ROWS_OF_BLOCK
 
 if TYPE_CHECKING:
     from capse.graph.link_prediction.predictor import LinkPredictor
@@ -38,17 +39,26 @@ def similar(predictor: LinkPredictor, entity: str, top: int = 10) -> list[Neighb
     [('d', 1.0), ('b', 0.707)]
     """
     place = predictor.graph.entities.id(entity)
-    vectors = unit_vectors(predictor)
-    similarities = (vectors @ vectors[place]).astype(np.float64)
+    table = _table(predictor)
+    vector = _units(table[place : place + 1])[0]
+    similarities = np.concatenate([_units(part) @ vector for part in table.split(ROWS_OF_BLOCK)]).astype(np.float64)
     return named(predictor, *nearest(similarities, place, top))
 
 
 def unit_vectors(predictor: LinkPredictor) -> Float32s:
     """The entities' vectors at length 1, (E, width); one of zeros stays so."""
-    table = predictor.model.entities.detach().float()
+    return _units(_table(predictor))
+
+
+def _table(predictor: LinkPredictor) -> torch.Tensor:
+    table = predictor.model.entities.detach()
     if not table.shape[1]:
         raise SettingsError("this model has no vectors", "choose one that embeds entities")
-    return np.asarray(torch.nn.functional.normalize(table, dim=1).cpu().numpy())
+    return table
+
+
+def _units(vectors: torch.Tensor) -> Float32s:
+    return np.asarray(torch.nn.functional.normalize(vectors.float(), dim=1).cpu().numpy())
 
 
 def nearest(similarities: Float64s, without: int, top: int) -> tuple[Int64s, Float64s]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, overload
 
@@ -52,6 +52,8 @@ from capse.runs.settings import fill, to_mapping
 from capse.runs.tensors import load_tensors, save_tensors
 from capse.triples import RELATION, Triples
 
+LEAST_MAPPED = 2**28  # bytes of a run's numbers, from which on they stay in their file
+
 _REMEDY = "train the model again"
 
 
@@ -65,7 +67,10 @@ class LinkPredictor:
 
     @classmethod
     def load(cls, path: str | Path, device: str | torch.device = "auto") -> LinkPredictor:
-        """The predictor of a finished run. Nothing in the folder is executed: it is numbers and text."""
+        """The predictor of a finished run. Nothing in the folder is executed: it is numbers and text.
+
+        On a CPU a large table stays in its file, mapped: what is not in use can leave the memory.
+        """
         run = RunFolder.open(path)
         if run.vectors.is_dir():
             raise RunError(f"{path} is a run of a search log", "use it with the commands of 'capse search'")
@@ -75,16 +80,19 @@ class LinkPredictor:
             raise RunError(f"{run.recipe} does not say which model this is", _REMEDY)
         settings = model_settings(section)
         graph = load_run_graph(run)
-        model = build_model(settings, len(graph.entities), len(graph.relations))
         tensors, _ = load_tensors(run.model, _REMEDY)
+        chosen_device = choose_device(device)
+        mapped = chosen_device.type == "cpu" and sum(x.nbytes for x in tensors.values()) >= LEAST_MAPPED
+        table = partial(torch.empty, device="meta") if mapped else torch.empty
+        model = build_model(settings, len(graph.entities), len(graph.relations), table=table)
         try:
             if refinement is not None:
                 chosen = fill(Refinement, refinement, "refinement")
                 model = RefinedModel.stored(model, graph.train, chosen, tensors)
-            model.load_state_dict(tensors)
+            model.load_state_dict(tensors, assign=mapped)
         except (RuntimeError, KeyError) as error:
             raise RunError(f"{run.model} does not fit its recipe and vocabulary", _REMEDY) from error
-        return cls(model.to(choose_device(device)), graph, run)
+        return cls(model.to(chosen_device), graph, run)
 
     def save(self, path: str | Path) -> None:
         """Write a new run folder: everything that `load` and the command line need, and the record of the training."""

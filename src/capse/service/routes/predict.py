@@ -17,6 +17,7 @@ from capse.service.graph_model import GraphModel
 from capse.service.guard import GuardedRoute, charge, needs
 from capse.service.limits import MAX_ANSWERS, MAX_CANDIDATES, MAX_QUERIES, MAX_TEXT, MAX_TOP, QUESTIONS_A_REQUEST
 from capse.service.problems import Problem
+from capse.service.shards import HEADER
 from capse.service.state import service_of
 
 router = APIRouter(prefix="/v1", tags=["graph"], route_class=GuardedRoute)
@@ -125,7 +126,7 @@ _EXAMPLES = {
 @router.post(
     "/predict",
     response_model=Predictions | PredictionsInBulk,
-    **needs("predict", "no-such-model", "unknown-name", "overloaded", example=Predictions),
+    **needs("predict", "no-such-model", "unknown-name", "overloaded", "unavailable", example=Predictions),
 )
 async def predict(request: Request, asked: Annotated[OneOrMany, Body(openapi_examples=_EXAMPLES)]) -> JSONResponse:
     """What best completes a triple, over all entities of the graph or, between head and tail, over all relations.
@@ -141,11 +142,15 @@ async def predict(request: Request, asked: Annotated[OneOrMany, Body(openapi_exa
         detail = f"more than {MAX_ANSWERS:,} answers are asked for"
         raise Problem("invalid", detail, "lower top, or ask fewer questions at a time")
     questions = [_question(model, query) for query in queries]
-    answers = await asyncio.wrap_future(service.batcher.ask(model.predictor, questions))
-    results = [_body(model, query, found) for query, found in zip(queries, answers, strict=True)]
-    if isinstance(asked, PredictBulk):
-        return JSONResponse({"results": results, "model": model.version})
-    return JSONResponse({"predictions": results[0], "model": model.version})
+    if service.shards is not None:
+        results = await service.shards.predict(queries, request.headers.get("authorization"), model.version)
+    else:
+        answers = await asyncio.wrap_future(service.batcher.ask(model.predictor, questions))
+        results = [_body(model, query, found) for query, found in zip(queries, answers, strict=True)]
+    said = {"results": results} if isinstance(asked, PredictBulk) else {"predictions": results[0]}
+    shard = service.settings.shard
+    headers = {} if shard is None else {HEADER: f"{shard[0] + 1}/{shard[1]}"}
+    return JSONResponse(said | {"model": model.version}, headers=headers)
 
 
 def _question(model: GraphModel, query: PredictQuery) -> Query:
