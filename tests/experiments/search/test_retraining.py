@@ -10,15 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from capse.arrays import Float64s, Int64s
 from capse.errors import DataError, SettingsError
 from capse.experiments.search.cross_fitting import part
 from capse.experiments.search.methods import METHODS, SearchMethod
-from capse.experiments.search.retraining import newest_lists, retrain
+from capse.experiments.search.retraining import compare, newest_lists, retrain
 from capse.runs.versions import Versions
+from capse.search.bias.settings import PositionBias
 from capse.search.evaluation.judged_lists import shuffle_within_lists
 from capse.search.logs.history import cutoffs
-from capse.search.logs.search_log import SPLITS, SearchLog
-from capse.search.logs.simulation import SimulationSettings, simulate
+from capse.search.logs.search_log import NO_TIME, SPLITS, SearchLog
+from capse.search.logs.simulation import Simulated, SimulationSettings, simulate
 from capse.search.rankers.lambdamart import LambdaMARTSettings
 from capse.search.rankers.sp_lambdamart import SP
 from capse.search.rankers.training_past import TrainingPast
@@ -106,6 +108,43 @@ def test_whoever_was_forgotten_is_not_in_the_new_run(log: SearchLog, served: Pat
     assert retrain(served, until(log, 0.8), train, forgotten=lambda name: name == user).handed_over
     assert user not in TrainingPast.load(served).users
     assert log.users[1] in TrainingPast.load(served).users
+
+
+class Fixed:
+    """A ranker that knows what is wanted, but for some noise."""
+
+    def __init__(self, simulated: Simulated, noise: float, seed: int) -> None:
+        log, draw = simulated.log, np.random.default_rng(seed)
+        self.scores = np.zeros((len(log), len(log.documents)))
+        self.scores[log.impression, log.document] = simulated.wanted + draw.normal(0, noise, len(log.document))
+
+    def score(self, log: SearchLog, impressions: Int64s, cutoffs: Int64s) -> Float64s:
+        rows = log.rows(impressions)
+        found: Float64s = self.scores[log.impression[rows], log.document[rows]]
+        return found
+
+
+def test_clicks_on_what_the_run_in_service_put_first_do_not_keep_it_there() -> None:
+    simulated = simulate(SimulationSettings(users=30, topics=8, documents=80, impressions=1_500))
+    log, draw = simulated.log, np.random.default_rng(0)
+    served, better = Fixed(simulated, 1.0, 1), Fixed(simulated, 0.7, 2)
+    scores = served.score(log, np.arange(len(log)), log.time)
+    order = np.lexsort((-scores, log.impression))
+    ranks = np.empty(len(scores), np.int32)
+    ranks[order] = np.arange(len(scores)) - log.offsets[log.impression] + 1
+    attracted = draw.random(len(ranks)) < np.where(simulated.wanted, 0.9, 0.05)
+    clicked = attracted & (draw.random(len(ranks)) < 1 / ranks)
+    at = np.where(clicked, log.time[log.impression] + 1, NO_TIME)
+    log = replace(log, reranked=ranks, clicked=clicked, satisfied=clicked, clicked_at=at)
+    plain, weighed = (compare(better, served, log, log, "0002", 0.95, PositionBias(of)) for of in ("none", "position"))
+    assert plain.new < plain.served
+    assert not plain.handed_over
+    assert weighed.new > weighed.served
+    assert weighed.handed_over
+    assert (plain.bias, weighed.bias) == ("none", "position")
+    assert "; clicks count as they are" in str(plain)
+    alone = replace(log, query=np.arange(len(log), dtype=np.int32), queries=[str(one) for one in range(len(log))])
+    assert compare(better, served, alone, alone, "0002", 0.95).bias == "none", "no result was shown twice for a query"
 
 
 def test_lists_that_the_run_in_service_knows_do_not_judge(log: SearchLog) -> None:
