@@ -14,7 +14,7 @@ clicked before it; a run takes the counts until its test period along, and they 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +43,10 @@ class Labels:
     def __len__(self) -> int:
         return len(self.edges) + 1 if self.edges else len(self.texts)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {text: place for place, text in enumerate(self.texts)}
+
     @classmethod
     def of(cls, column: Column, most: int) -> Labels:
         """The most frequent texts, or quarters; truths are two parts."""
@@ -55,8 +59,7 @@ class Labels:
     def coded(self, column: Column) -> TextSets:
         """Which of the labels each row has; what is none of them is left out."""
         if isinstance(column, TextSets):
-            places = {text: place for place, text in enumerate(self.texts)}
-            code = np.array([places.get(text, -1) for text in column.labels], np.int64)[column.codes]
+            code = np.array([self._places.get(text, -1) for text in column.labels], np.int64)[column.codes]
             owner, count = column.owner, len(column)
         else:
             code = np.where(np.isnan(column), -1, np.searchsorted(self.edges, column, side="right"))
@@ -83,9 +86,9 @@ class Crossing:
             found[c, i] = _surprise(self.clicked, self.shown, margins, c, i)
         return found
 
-    def column(self, asker: Column, item: Column) -> Float64s:
-        """(r,) of results, as counted until the run's test period; NaN where nothing is said."""
-        owner, c, i = _pairs(self.asker.coded(asker), self.item.coded(item))
+    def column(self, asker: TextSets, item: TextSets) -> Float64s:
+        """(r,) of results whose labels these are, as counted until the run's test period; NaN where nothing is said."""
+        owner, c, i = _pairs(asker, item)
         total = np.bincount(owner, self.surprise[c, i], len(item))
         count = np.bincount(owner, minlength=len(item))
         return np.asarray(total / np.where(count > 0, count, np.nan), np.float64)
@@ -116,7 +119,7 @@ class Crossing:
         return cls(*labels, clicked, shown)
 
     def to_mapping(self) -> dict[str, Any]:
-        labels = {name: vars(getattr(self, name)) for name in ("asker", "item")}
+        labels = {name: asdict(getattr(self, name)) for name in ("asker", "item")}
         return labels | {"clicked": self.clicked.tolist(), "shown": self.shown.tolist()}
 
     @classmethod

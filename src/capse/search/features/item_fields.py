@@ -183,15 +183,16 @@ def _matches(given: GivenFields, scope: Scope) -> Columns:
 
 def _crossed(given: GivenFields, scope: Scope) -> Columns:
     """How much more often than expected those who say the same click items that say the same."""
-    columns: Columns = {}
-    for (of, own, item), crossing in given.known.crossings.items():
-        if of == scope:
-            columns[f"{of}.{own} x item.{item}"] = (
-                crossing.column(given.columns(of)[own], given.item[item])
-                if given.crossed is None
-                else given.crossed[of, own, item]
-            )
-    return columns
+    crossings = {fields: one for fields, one in given.known.crossings.items() if fields[0] == scope}
+    if given.crossed is not None:
+        found = {fields: given.crossed[fields] for fields in crossings}
+    else:
+        askers = {own: one.asker for (_, own, _), one in crossings.items()}
+        items = {name: one.item for (_, _, name), one in crossings.items()}
+        of_askers = {own: labels.coded(given.columns(scope)[own]) for own, labels in askers.items()}
+        of_items = {name: labels.coded(given.item[name]) for name, labels in items.items()}
+        found = {fields: one.column(of_askers[fields[1]], of_items[fields[2]]) for fields, one in crossings.items()}
+    return {f"{scope}.{own} x item.{item}": column for (_, own, item), column in found.items()}
 
 
 def _rate(clicked: Int64s, shown: Int64s, overall: Float64s) -> Float64s:
