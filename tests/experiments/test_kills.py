@@ -160,6 +160,7 @@ def test_killed_25_times_at_any_moment(tmp_path):
     assert drive(tmp_path, ("at_random_moments", 25, options)) == [25]
 
 
+@pytest.mark.slow
 def test_two_models_against_each_other_killed_at_any_moment(tmp_path):
     """Both models, both optimisers and the baseline go on."""
     against = ["adversary.model=complex", "adversary.dim=3", "adversary.candidates=4", "negatives.sampler=uniform"]
@@ -167,6 +168,7 @@ def test_two_models_against_each_other_killed_at_any_moment(tmp_path):
     assert drive(tmp_path, ("at_random_moments", 3, [*against, *options])) == [3]
 
 
+@pytest.mark.slow
 def test_a_refinement_killed_exactly_while_it_writes_and_at_random_moments(tmp_path):
     """It goes on from the run that it was begun over, with the same draws."""
     training = capse.Training(epochs=1, device="cpu")

@@ -1,6 +1,6 @@
 """Measure the size of the code: lines by package, the most complex functions, and what a triple and an impression pass.
 
-    PYTHONPATH=src python tools/measure_house.py [SRC]
+    PYTHONPATH=src python tools/measure_code.py [SRC]
 
 A function is passed if it is called, a module if one of its functions is; compiled loops and what runs on import do not
 count. The calls are those of the command line, so that two commits can be compared whatever their names are: for a
