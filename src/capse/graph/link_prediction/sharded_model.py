@@ -24,7 +24,7 @@ from capse.runs.manifest import entering
 from capse.runs.tensors import Pieces, save_tensors
 from capse.triples import HEAD, RELATION, TAIL, Answers, TripleIndex, Triples
 
-_ROWS_OF_PIECE = 2**16
+_ROWS_OF_PIECE = 2**13  # that are on their way at a time: several copies of them are in memory
 
 
 class ShardedModel:
