@@ -22,7 +22,7 @@ from capse.graph.link_prediction.candidates import Listed
 from capse.graph.link_prediction.predictor import LinkPredictor
 from capse.graph.link_prediction.restricted_ranking import rank_among
 
-DATA = ("countries", "wn18rr")
+DATA = ("countries",)
 SEEDS = (0, 1, 2)
 
 
