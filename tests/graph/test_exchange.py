@@ -70,7 +70,14 @@ class TestFaiss:
     def test_an_index_answers_for_its_run_only(self, run, index):
         with pytest.raises(RunError, match="was built for another run: build it with 'capse export"):
             faiss_index.similar_by_index(made(seed=1), index, "entity 03")
-        index.write_bytes(b"nothing")
+
+    def test_a_damaged_index_is_refused(self, run, index):
+        content = bytearray(index.read_bytes())
+        content[len(content) // 2] ^= 1
+        index.write_bytes(content)
+        with pytest.raises(DataError, match=r"run\.faiss is damaged"):
+            faiss_index.similar_by_index(run, index, "entity 03")
+        faiss_index._beside(index).unlink()
         with pytest.raises(DataError, match="is no index with its description beside it"):
             faiss_index.similar_by_index(run, index, "entity 03")
 

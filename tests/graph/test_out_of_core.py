@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import random
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,45 @@ def test_the_order_of_files_does_not_matter(files: list[Path], tmp_path: Path) -
     assert list(identity(one)) == list(identity(other))
 
 
+def test_parquet_alone_is_read(tmp_path: Path) -> None:
+    table = pa.table({"tail": ["b", "c"], "relation": ["r", "r"], "head": ["a", "b"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    import_out_of_core({"train": [tmp_path / "a.parquet"]}, tmp_path / "out", Shares(0, 0))
+    assert_same(load_graph(tmp_path / "out"), Graph.from_triples([("a", "r", "b"), ("b", "r", "c")]))
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table([["a"], ["r"], ["b"]], names=["x", "X", "y"]), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="several columns are called 'x'"):
+        import_out_of_core({"train": [tmp_path / "a.parquet"]}, tmp_path / "out", Shares(0, 0))
+
+
+@pytest.mark.parametrize("part", range(2, 9))
+def test_a_damaged_gzip_is_refused_though_duckdb_reads_on(part: int, tmp_path: Path) -> None:
+    written(tmp_path / "a.tsv.gz", rows_of(400))
+    content = bytearray((tmp_path / "a.tsv.gz").read_bytes())
+    content[len(content) * part // 9] ^= 1
+    (tmp_path / "a.tsv.gz").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.tsv\.gz.*: damaged or cut short"):
+        import_out_of_core({"train": [tmp_path / "a.tsv.gz"]}, tmp_path / "out", Shares())
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tsv.gz"]
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty"])
+def test_a_damaged_folder_is_refused_by_name(damage: str, files: list[Path], tmp_path: Path) -> None:
+    import_out_of_core({"train": files}, tmp_path / "out", Shares())
+    for file in (tmp_path / "out").iterdir():
+        content = file.read_bytes()
+        middle = len(content) // 2
+        damaged = {"flipped": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]}
+        damaged |= {"cut": content[:middle], "empty": b""}
+        file.write_bytes(damaged[damage])
+        with pytest.raises(DataError, match=f"{file.name} is damaged|not a readable graph of columns"):
+            load_graph(tmp_path / "out")
+        file.write_bytes(content)
+    load_graph(tmp_path / "out")
+
+
 def test_lines_that_are_no_triples_are_quarantined_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes(b"a\tr\tb\nb\tr\n\nc\t\td\na\tr\t\xff\xfe\na\tr\tb\tc\nb\tr\ta\n")
     (tmp_path / "b.nt").write_text(f"<{X}a> <{X}r> .\n<a> <{X}r> <{X}b> .\n<{X}a> <{X}r> <{X}b> .\n")
@@ -183,6 +223,7 @@ def test_what_is_kept_of_a_dump_is_chosen(tmp_path: Path, keep: Keep, more: set[
         ("a.tsv", "\n", "no triples in these files"),
         ("a.parquet", "PAR1", "not a readable Parquet file"),
         ("a.tsv", "head\ttail\na\tb\n", "its header names head, tail"),
+        ("a.tsv", "head\trelation\ttail\tweight\na\tr\tb\t2\n", "weights are not read out of core"),
     ],
 )
 def test_what_cannot_be_imported_is_said_and_nothing_left(tmp_path: Path, name: str, content: str, said: str) -> None:
@@ -192,20 +233,22 @@ def test_what_cannot_be_imported_is_said_and_nothing_left(tmp_path: Path, name: 
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.fixture
-def most_bytes() -> Iterator[Callable[[int], None]]:
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
     """Files may not grow beyond so many bytes, as on a disk that is full."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("size", [0, 100_000, 1_500_000])
-def test_a_disk_that_fills_leaves_nothing(tmp_path: Path, most_bytes: Callable[[int], None], size: int) -> None:
+def test_a_disk_that_fills_leaves_nothing(tmp_path: Path, size: int) -> None:
     """It fills when DuckDB begins, when it commits what was read, and while it works on."""
     path = written(tmp_path / "facts.tsv", [(f"e{i}", "r", f"e{i + 1}") for i in range(20_000)])
-    most_bytes(size)
-    with pytest.raises(StorageError, match=r"free space|--out"):
+    with pytest.raises(StorageError, match=r"free space|--out"), files_of_at_most(size):
         import_out_of_core({"train": [path]}, tmp_path / "graph", Shares())
     assert list(tmp_path.iterdir()) == [path]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from capse.errors import SettingsError
+from capse.errors import DataError, SettingsError
 from capse.graph import writing
 from capse.graph.dataset import Graph, load_graph
 from capse.graph.vocabulary import Vocabulary
@@ -77,3 +77,15 @@ def test_a_copy(tmp_path):
     (tmp_path / "g" / "__pycache__").mkdir()
     copy_folder(tmp_path / "g", tmp_path / "h")
     assert sorted(contents(tmp_path / "h")) == ["test.parquet", "train.parquet"]
+
+
+@pytest.mark.parametrize("part", range(1, 6))
+def test_a_damaged_file_is_refused(part, tmp_path):
+    rows = [(f"entity {i}", f"relation {i % 7}", f"entity {i * 37 % 500}") for i in range(500)]
+    save_graph(Graph.from_triples(rows), tmp_path / "g")
+    file = tmp_path / "g" / "train.parquet"
+    content = bytearray(file.read_bytes())
+    content[len(content) * part // 10] ^= 1 << part
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"train\.parquet"):
+        load_graph(tmp_path / "g")

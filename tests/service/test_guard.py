@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -165,6 +167,14 @@ def test_a_bucket_is_refilled_in_a_minute():
     assert buckets.take(1, 6, now=15) == 0
     assert buckets.take(1, 6, now=15) > 0
     assert [buckets.take(1, 6, now=1000) for _ in range(7)][-2:] == [0, pytest.approx(10)]  # never fuller than full
+    buckets.close()
+
+
+def test_other_workers_need_not_wait_for_one_that_has_counted(tmp_path):
+    buckets = Buckets(tmp_path / "rates")
+    buckets.take(1, 6, now=5)
+    code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    assert subprocess.run([sys.executable, "-c", code, tmp_path / "rates"], check=False).returncode == 0
     buckets.close()
 
 

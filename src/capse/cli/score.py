@@ -91,11 +91,14 @@ def _classify(
 ) -> None:
     from dataclasses import asdict
 
+    from capse.cli.display import say
     from capse.graph.link_prediction.triple_files import read_known_triples
 
-    for path in (file, negatives, valid_negatives):  # before anything is chosen or written
-        if path is not None:
-            read_known_triples(path, predictor.graph)
+    read_known_triples(file, predictor.graph)  # before anything is chosen or written
+    for path in filter(None, (negatives, valid_negatives)):
+        false = read_known_triples(path, predictor.graph)
+        if known := int(predictor.graph.known.contains(*false.T).sum()):
+            say(f"warning: {known:,} of the {len(false):,} triples of {path} are known facts, and count as false")
     classifier = predictor.classifier(valid_negatives, seed)
     found = [asdict(verdict) for verdict in predictor.classify(file, classifier=classifier)]
     judged = predictor.judge(file, negatives, classifier=classifier) if negatives else None

@@ -54,6 +54,8 @@ def update(
 
     if facts is None and names is None:
         raise SettingsError("there is nothing to add", "give a file of facts, or texts of new entities by --names")
+    if names is None and (words or encoder):
+        raise SettingsError("--words and --encoder make vectors of texts", "give the texts by --names")
     if out is not None:
         check_free(out)
     predictor = LinkPredictor.load(run, device)

@@ -1,8 +1,9 @@
-"""A graph as columns on disk that are opened without being read.
+"""A graph as columns on disk that are opened without being held in memory.
 
-``columns.json`` says what there is; ``entities.arrow`` and ``relations.arrow`` have each label once, in the order of
-ids, ``*.names.arrow`` what people are shown, and ``train.npy``, ``valid.npy`` and ``test.npy`` the triples as ids,
-sorted. All are mapped into memory: what nobody touches is never read.
+``columns.json`` says what there is, with the SHA-256 of each file; ``entities.arrow`` and ``relations.arrow`` have each
+label once, in the order of ids, ``*.names.arrow`` what people are shown, and ``train.npy``, ``valid.npy`` and
+``test.npy`` the triples as ids, sorted. All are mapped into memory: once the checksums are compared, what nobody
+touches is not held.
 """
 
 from __future__ import annotations
@@ -48,11 +49,19 @@ def write_triples(folder: Path, split: str, rows: int, chunks: Iterable[IntTripl
 
 def describe_columns(folder: Path, said: dict[str, Any]) -> None:
     """Write down what is in a folder of columns, once all of it is there."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        with path.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    write_json(folder / FILE, {"format": FORMAT, **said, "sha256": digest.hexdigest()})
+    files = {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    whole = {"format": FORMAT, **said, "files": files}
+    write_json(folder / FILE, {**whole, "sha256": _sum_of(whole)})
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _sum_of(said: dict[str, Any]) -> str:
+    """The checksum of what is said of a graph, its files' checksums included."""
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def open_columns(folder: Path) -> tuple[Vocabulary, Vocabulary, dict[str, IntTriples], dict[str, Any]]:
@@ -61,11 +70,22 @@ def open_columns(folder: Path) -> tuple[Vocabulary, Vocabulary, dict[str, IntTri
         said: dict[str, Any] = json.loads((folder / FILE).read_text())
         if said["format"] != FORMAT:
             raise DataError(f"{folder} has format {said['format']}, this capse reads format {FORMAT}", _REMEDY)
+        _check(folder, said)
         splits = {split: _mapped(folder / f"{split}.npy") for split in ("train", "valid", "test")}
         entities, relations = (_vocabulary(folder, stem, kind) for stem, kind in KINDS.items())
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
         raise DataError(f"{folder}: not a readable graph of columns ({error})", _REMEDY) from error
     return entities, relations, splits, said
+
+
+def _check(folder: Path, said: dict[str, Any]) -> None:
+    """Refuse a folder with a file that is not the one that was written; of older folders no checksums are known."""
+    if "files" not in said:
+        return
+    files = [FILE] * (_sum_of({name: value for name, value in said.items() if name != "sha256"}) != said["sha256"])
+    files += [name for name, digest in said["files"].items() if _digest(folder / name) != digest]
+    if files:
+        raise DataError(f"{folder / files[0]} is damaged: it is not what was written", _REMEDY)
 
 
 def _mapped(path: Path) -> IntTriples:

@@ -25,6 +25,7 @@ from capse.graph.drawn_splits import TEST, TRAIN, VALID, draw_splits
 from capse.graph.encoding import IntTriples
 from capse.graph.iris import local_name
 from capse.graph.mapped_labels import write_labels
+from capse.graph.splits import wanted_sizes
 from capse.graph.triples_in_sql import Keep, reading_of, unescaped
 from capse.runs.atomic import atomic_folder, check_free
 from capse.runs.duckdb_errors import duckdb_errors
@@ -70,6 +71,8 @@ def import_out_of_core(
     ``memory_gib`` is what DuckDB may use before it spills to disk beside ``out``.
     """
     check_free(out)
+    if shares is not None:
+        wanted_sizes(0, shares.valid, shares.test)
     if memory_gib <= 0:
         raise SettingsError(f"the memory is {memory_gib:g} GiB", "allow 1 or more, as much as can be spared")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -103,10 +106,11 @@ class _Import:
                 reading = reading_of(path, number, keep)
                 self._do(f"INSERT INTO stated SELECT {_NUMBERS[split]}, * FROM ({reading})")
                 number += 1
-        self._do(
-            "INSERT INTO stated SELECT 0, 'not UTF-8 text, or too long a line', csv_line, NULL, NULL, false "
-            "FROM (SELECT DISTINCT scan_id, file_id, line, csv_line FROM reject_errors)"
-        )
+        if self._number("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'reject_errors'"):  # made by text
+            self._do(
+                "INSERT INTO stated SELECT 0, 'not UTF-8 text, or too long a line', csv_line, NULL, NULL, false "
+                "FROM (SELECT DISTINCT scan_id, file_id, line, csv_line FROM reject_errors)"
+            )
 
     def write(self, shares: Shares | None) -> Imported:
         sizes = {kind: self._vocabulary(kind, columns) for kind, columns in _COLUMNS_OF.items()}

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 
 from capse.errors import DataError, SettingsError
 from capse.graph.readers.columnar import is_label_type
-from capse.graph.readers.files import LONGEST_LINE, READ_ERRORS, lines, name_parts, read_error
+from capse.graph.readers.files import LONGEST_LINE, READ_ERRORS, check_compressed, lines, name_parts, read_error
 from capse.graph.readers.rows import LONGEST_LABEL, column_order
+from capse.graph.readers.weights import weight_place
 
 _RDFS_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 _IRI = r'<(?:[^<>"{}|^`\\\x00-\x20]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*>'
@@ -76,6 +77,7 @@ def reading_of(path: Path, number: int, keep: Keep) -> str:
     try:
         with path.open("rb"):
             pass
+        check_compressed(path)  # DuckDB reads a damaged one as far as it goes
         if suffix == ".parquet":
             return _of_parquet(path)
         return _of_statements(path, number, keep) if suffix == ".nt" else _of_fields(path)
@@ -164,6 +166,8 @@ def _of_fields(path: Path) -> str:
     order = column_order(first)
     if order is not None and None in order:
         raise DataError(f"{path}: its header names {', '.join(first)}", "name head, relation and tail")
+    if order is not None:
+        _check_unweighted(path, first)
     head, relation, tail = order or (0, 1, 2)
     width = len(first) if order else 3
     fields = [f"x[{place + 1}]" for place in (head, relation, tail) if place is not None]
@@ -176,6 +180,11 @@ def _of_fields(path: Path) -> str:
         f"{fields[2]} AS tail, false AS iri FROM (SELECT *, {problem} AS problem FROM (SELECT line, "
         f"string_split(line, chr(9)) AS x FROM {_lines(path, skip=int(order is not None))}))"
     )
+
+
+def _check_unweighted(path: Path, names: Sequence[str]) -> None:
+    if weight_place(names) is not None:
+        raise DataError(f"{path}: weights are not read out of core", "leave their column out, or import it in memory")
 
 
 def _odd(fields: Sequence[str]) -> str:
@@ -195,6 +204,7 @@ def _of_parquet(path: Path) -> str:
     except pa.ArrowException as error:
         raise DataError(f"{path}: not a readable Parquet file of triples", "give it text columns") from error
     names = list(schema.names)
+    _check_unweighted(path, names)
     order = column_order(names) or (0, 1, 2)
     if None in order or len(names) < 3:
         order = (0, 1, 2)
@@ -202,6 +212,8 @@ def _of_parquet(path: Path) -> str:
         raise DataError(f"{path}: {len(names)} columns instead of 3", "give it text columns head, relation and tail")
     chosen = [names[place] for place in order if place is not None]
     for name in chosen:
+        if [other.lower() for other in names].count(name.lower()) > 1:
+            raise DataError(f"{path}: several columns are called {name!r}", "give columns head, relation and tail")
         if not is_label_type(schema.field(name).type):
             raise DataError(
                 f"{path}: column {name!r} holds {schema.field(name).type}, not labels", "give it text columns"

@@ -45,7 +45,8 @@ def _write_triples(path: Path, graph: Graph, triples: IntTriples, weights: Float
     if weights is not None:
         schema = schema.append(pa.field("weight", pa.float32()))
     # A dictionary as large as the vocabulary: beyond the default limit of 1 MiB Parquet would store plain text.
-    with pq.ParquetWriter(path, schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
+    layout = {"compression": "zstd", "dictionary_pagesize_limit": 1 << 30, "write_page_checksum": True}
+    with pq.ParquetWriter(path, schema, **layout) as writer:
         for start in range(0, len(triples), _ROW_GROUP):
             rows = triples[start : start + _ROW_GROUP]
             columns = [

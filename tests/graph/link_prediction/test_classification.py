@@ -160,9 +160,17 @@ class TestCommandLine:
         assert "a threshold for each relation: accuracy" in output
         assert "on this mix" in output
 
+    def test_known_facts_among_the_false_triples_are_said(self, trained, files, run_command, tmp_path):
+        wrong = tmp_path / "wrong.tsv"
+        wrong.write_text("Kenya\tborders\tUganda\nKenya\tborders\tFrance\n")
+        status, _, errors = run_command("score", trained, files[0], "--classify", "--negatives", wrong)
+        assert status == 0
+        assert errors == f"warning: 1 of the 2 triples of {wrong} are known facts, and count as false\n"
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [
+            (["--classify", "--negatives", "TRUE"], "311 triples are given as true and as false"),
             (["--plot", "x.svg"], "give --classify"),
             (["--classify", "--plot", "x.svg"], "give --negatives"),
             (["--classify", "--negatives", "FALSE", "--plot", "x.gif"], "is no name for a picture"),
@@ -173,10 +181,11 @@ class TestCommandLine:
     def test_mistakes_are_said_in_one_line(self, trained, files, run_command, tmp_path, options, message):
         wrong = tmp_path / "wrong.tsv"
         wrong.write_text("Kenya\tborders\tUganda\nAtlantis\tborders\tKenya\n")
-        named = {"FALSE": files[1], "WRONG": wrong}
+        named = {"TRUE": files[0], "FALSE": files[1], "WRONG": wrong}
         status, output, errors = run_command("score", trained, files[0], *(named.get(o, o) for o in options))
-        assert (status, output, errors.count("\n")) == (2, "", 1)
-        assert message in errors
+        said = [line for line in errors.splitlines() if not line.startswith("warning: ")]
+        assert (status, output, len(said)) == (2, "", 1)
+        assert message in said[0]
 
 
 def test_a_damaged_choice_is_refused(trained):

@@ -14,6 +14,7 @@ from capse.errors import DataError, SettingsError, UnknownNameError
 from capse.evaluation.metrics import METRICS, POLICIES, summarize
 from capse.evaluation.ranks import NonFiniteScoreError, Ranks
 from capse.graph.dataset import Graph
+from capse.graph.link_prediction import ranking
 from capse.graph.link_prediction.evaluation import FREQUENCY_BUCKETS, FREQUENCY_EDGES, evaluate
 from capse.graph.link_prediction.ranking import BYTES_PER_SCORE, rank_split
 from capse.triples import TripleIndex
@@ -131,6 +132,12 @@ def test_memory_is_respected_and_changes_nothing(graph, rows):
     for side, expected_side in zip(ours, expected, strict=True):
         np.testing.assert_array_equal(side.greater, expected_side.greater)
         np.testing.assert_array_equal(side.equal, expected_side.equal)
+
+
+def test_a_gpu_gives_a_quarter_of_what_is_free_up_to_a_limit(monkeypatch):
+    for free, given in ((4000, 1000), (2**50, ranking.MOST_GPU_MEMORY)):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 2**60))
+        assert ranking._memory_for_scores(torch.device("cuda")) == given
 
 
 def test_too_little_memory(graph):

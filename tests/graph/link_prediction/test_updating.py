@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -124,6 +125,10 @@ class TestMistakes:
             ([("p0", "rules", "town0")], "fact 1: unknown relation 'rules'"),
             ([("p0", "lives in", "")], "an empty field|no tail|blank"),
             ([], "there is no new fact"),
+            (
+                pa.table({"h": ["Ada"], "r": ["speaks"], "t": ["language1"], "weight": [0.5]}),
+                "facts have weights, which",
+            ),
         ],
     )
     def test_facts(self, trained, facts, message):
@@ -173,3 +178,11 @@ class TestCommandLine:
         assert "line 2: unknown relation 'rules'" in errors
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == content
         assert sorted(path.name for path in tmp_path.iterdir()) == ["facts.tsv", "run"]
+
+    def test_what_would_be_lost_is_refused(self, run, run_command, tmp_path):
+        facts = tmp_path / "facts.csv"
+        facts.write_text("head,relation,tail,weight\nAda,lives in,town2,0.5\n")
+        errors = run_command("update", run, facts)[2]
+        assert errors == "error: the new facts have weights, which only training heeds: leave their column out\n"
+        errors = run_command("update", run, facts, "--words", facts)[2]
+        assert errors == "error: --words and --encoder make vectors of texts: give the texts by --names\n"

@@ -145,7 +145,10 @@ def test_what_is_older_than_the_latest_clicks_is_forgotten() -> None:
     )
     vectors, at = np.eye(2, dtype=np.float32), cutoffs(log)
     long, _ = user_vectors(log, vectors, at, "long", decay=1.0)
-    assert long[-1] == pytest.approx([5 / REMEMBERED, 1 - 5 / REMEMBERED])
+    for forgotten in (1, 5):  # of ten clicks on a, as many as are one too many
+        assert long[REMEMBERED + forgotten] == pytest.approx(
+            [(10 - forgotten) / REMEMBERED, (190 + forgotten) / REMEMBERED]
+        )
     session, known = user_vectors(log, vectors, at, "session", decay=1.0)
     assert known[-2:].tolist() == [False, True]
     assert session[-1].tolist() == long[-1].tolist()

@@ -63,6 +63,8 @@ class TestRepeats:
     def test_whether_the_run_knew_the_document_by_then_makes_no_difference(self, store, make):
         assert store.add([make("c", title="A title", text="A text")]) == ["accepted"]
         assert store.add([make("c")]) == ["repeated"]
+        assert store.add([make("titled", title="A title")]) == ["accepted"]
+        assert store.add([make("titled")]) == ["repeated"]
 
 
 class TestSatisfaction:

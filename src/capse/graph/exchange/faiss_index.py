@@ -29,7 +29,8 @@ def write_index(predictor: LinkPredictor, path: str | Path) -> None:
     index.add(vectors)
     with atomic_path(path) as temporary:
         faiss.write_index(index, str(temporary))
-    write_json(_beside(path), {"of": _fingerprint(predictor), "labels": predictor.graph.entities.labels})
+    said = {"of": _fingerprint(predictor), "sha256": _digest(path), "labels": predictor.graph.entities.labels}
+    write_json(_beside(path), said)
 
 
 def similar_by_index(predictor: LinkPredictor, path: str | Path, entity: str, top: int = 10) -> list[Neighbour]:
@@ -48,10 +49,13 @@ def _read(predictor: LinkPredictor, path: str | Path) -> Any:
     faiss = _faiss()
     remedy = "build it with 'capse export RUN --format faiss'"
     try:
-        built_of = json.loads(_beside(path).read_text(encoding="utf-8"))["of"]
-        index = faiss.read_index(str(path))
+        said = json.loads(_beside(path).read_text(encoding="utf-8"))
+        built_of, damaged = said["of"], said.get("sha256") not in (None, _digest(path))
+        index = None if damaged else faiss.read_index(str(path))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"{path} is no index with its description beside it", remedy) from error
+    if index is None:
+        raise DataError(f"{path} is damaged: it is not what was written", remedy)
     if built_of != _fingerprint(predictor):
         raise RunError(f"{path} was built for another run", remedy)
     return index
@@ -62,6 +66,11 @@ def _fingerprint(predictor: LinkPredictor) -> str:
     digest = hashlib.sha256("\n".join(predictor.graph.entities.labels).encode())
     digest.update(np.ascontiguousarray(unit_vectors(predictor)).tobytes())
     return digest.hexdigest()
+
+
+def _digest(path: str | Path) -> str:
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _beside(path: str | Path) -> Path:

@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from capse.arrays import Int64s
-from capse.errors import RunError
+from capse.errors import DataError, RunError
 from capse.evaluation.judgements import Judgements
 from capse.graph.columns import is_columns
 from capse.graph.dataset import Graph, load_graph
@@ -50,7 +50,7 @@ from capse.runs.formats import FORMAT
 from capse.runs.manifest import entering, write_manifest
 from capse.runs.settings import fill, to_mapping
 from capse.runs.tensors import load_tensors, save_tensors
-from capse.triples import RELATION, Triples
+from capse.triples import RELATION, TripleIndex, Triples
 
 LEAST_MAPPED = 2**28  # bytes of a run's numbers, from which on they stay in their file
 
@@ -227,8 +227,11 @@ class LinkPredictor:
         return verdicts(self, classifier or self._classifier(), self._ids(triples))
 
     def judge(self, true: Any, false: Any, *, classifier: Classifier | None = None) -> Judgements:
-        """How well true triples are told from false ones, both files or by labels."""
+        """How well true triples are told from false ones, both files or by labels; none may be among both."""
         positives, negatives = self._ids(true), self._ids(false)
+        twice = TripleIndex(positives, len(self.graph.entities), len(self.graph.relations)).contains(*negatives.T)
+        if twice.any():
+            raise DataError(f"{int(twice.sum()):,} triples are given as true and as false", "take them out of one")
         both = np.concatenate([positives, negatives])
         truth = np.arange(len(both)) < len(positives)
         return (classifier or self._classifier()).judge(judged_scores(self, both), both[:, RELATION], truth)

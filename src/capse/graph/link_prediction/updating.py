@@ -21,7 +21,7 @@ from capse.graph.dataset import Graph
 from capse.graph.encoding import distinct, weights_of
 from capse.graph.fold_in import FoldIn, fold_in
 from capse.graph.readers import format_of
-from capse.graph.readers.memory import labelled_rows
+from capse.graph.readers.memory import labelled_rows, weight_column
 from capse.graph.readers.rows import checked_labels
 from capse.graph.refinement.refined_model import RefinedModel
 from capse.graph.vocabulary import Vocabulary
@@ -181,6 +181,9 @@ def _labelled(facts: Any) -> Iterator[tuple[str, list[str]]]:
         rows = ((f"fact {number}", row) for number, row in enumerate(labelled_rows("facts", facts), start=1))
     for where, fields in rows:
         yield where, checked_labels(where, fields, _REMEDY)
+    weights = source.read(file).weights if isinstance(facts, str | Path) else weight_column(facts)
+    if weights is not None:
+        raise DataError("the new facts have weights, which only training heeds", "leave their column out")
 
 
 def _encoded(graph: Graph, where: str, labels: Sequence[str], new: dict[str, int]) -> tuple[int, int, int]:

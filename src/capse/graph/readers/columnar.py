@@ -30,7 +30,7 @@ class Parquet(GraphFormat):
     remedy = "give it text columns head, relation and tail"
 
     def rows(self, path: Path) -> Iterator[Row]:
-        with self._errors_of(path), open_binary(path) as stream, pq.ParquetFile(stream) as file:
+        with self._errors_of(path), open_binary(path) as stream, _parquet(stream) as file:
             names = file.schema_arrow.names
             order = column_order(names) or _first_three(path, names, self.remedy)
             chosen = [None if place is None else names[place] for place in order]
@@ -48,7 +48,7 @@ class Parquet(GraphFormat):
             if order is None or None in order:
                 order = _first_three(path, names, self.remedy)
             chosen = [names[place] for place in order if place is not None]
-            with pq.ParquetFile(content, read_dictionary=chosen) as file:
+            with _parquet(content, read_dictionary=chosen) as file:
                 rows = file.metadata.num_rows  # which may be far more than the file's size says
                 check_memory(f"{path}: reading {rows:,} rows", 12 * rows, "use a larger machine, or a part of the file")
                 groups = [
@@ -102,6 +102,11 @@ def is_label_type(kind: pa.DataType) -> bool:
         return is_label_type(kind.value_type)
     types = pa.types
     return bool(types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind))
+
+
+def _parquet(content: Any, **options: Any) -> pq.ParquetFile:
+    """A file whose pages are compared with their checksums, where it has any."""
+    return pq.ParquetFile(content, page_checksum_verification=True, **options)
 
 
 def _content(path: Path) -> Any:

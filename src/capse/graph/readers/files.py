@@ -53,6 +53,17 @@ def open_binary(path: Path) -> IO[bytes]:
     return stream
 
 
+def check_compressed(path: Path) -> None:
+    """Read a compressed file to its end, where its checksum stands, for readers that do not ask for that."""
+    if name_parts(path)[2]:
+        try:
+            with open_binary(path) as stream:
+                while stream.read(1 << 20):
+                    pass
+        except READ_ERRORS as error:
+            raise read_error(path, error) from error
+
+
 def read_error(path: Path, error: BaseException, after_line: int = 0) -> DataError:
     """What went wrong while reading ``path``, as a DataError."""
     if isinstance(error, FileNotFoundError):

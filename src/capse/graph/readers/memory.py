@@ -28,7 +28,7 @@ def read_objects(where: str, triples: Any, required: bool = True) -> Source:
     [{'head': 'be', 'relation': 'borders', 'tail': 'nl'}]
     """
     columns = _columns(where, triples)
-    weights = _weight_column(triples)
+    weights = weight_column(triples)
     if columns is not None and weights is not None:
         rows = ((n, [*fields, w]) for (n, fields), w in zip(_rows(where, triples, columns), weights, strict=True))
         return weighted_source(where, rows, _REMEDY, "triple", required=required)
@@ -92,7 +92,7 @@ def _columns(where: str, triples: Any) -> list[Any] | None:
     return [columns[place] for place in order if place is not None]
 
 
-def _weight_column(triples: Any) -> Any:
+def weight_column(triples: Any) -> Any:
     """The column of weights of a table or a data frame, by its name; None if it has none."""
     if isinstance(triples, pa.Table | pa.RecordBatch):
         place = weight_place(triples.schema.names)

@@ -84,7 +84,7 @@ def translate(content: Any, place: str = "the configuration") -> Translation:
     found = Translation()
     for one in features:
         if not isinstance(one, Mapping) or not all(isinstance(one.get(key), str) for key in ("name", "type")):
-            raise SettingsError(f"{place} has a feature without a name or a type: {one!r}", _FORM)
+            raise SettingsError(f"{place} has a feature without a name or a type: {repr(one)[:80]}", _FORM)
         found.rows.append(_feature(found, one))
     models = content.get("models")
     for name, model in (models if isinstance(models, Mapping) else {}).items():
