@@ -120,7 +120,7 @@ def test_weights_matter_by_their_ratio_alone(make_model, triples, loss, negative
     plain = build(model, triples, loss, negatives)
     for weight in (1.0, 0.25):
         weighted = build(model, triples, loss, negatives, np.full(len(triples), weight, np.float32))
-        expected, found = (float(value(x, x.examples).detach()) for x in (plain, weighted))
+        expected, found = (float(value(x, x.examples[:]).detach()) for x in (plain, weighted))
         assert found == pytest.approx(expected, rel=1e-5)
 
 
@@ -132,13 +132,13 @@ def test_the_loss_is_linear_in_each_weight(make_model, triples, loss, negatives,
     weights = np.random.default_rng(5).uniform(0, 2, len(triples)).astype(np.float32)
     weights *= len(weights) / weights.sum()  # as they are scaled
     found = build(model, triples, loss, negatives, weights)
-    total = float(value(found, found.examples).detach())
+    total = float(value(found, found.examples[:]).detach())
     parts = 0.0
     for i, weight in enumerate(weights):
         alone = np.zeros(len(weights), np.float32)
         alone[i] = 1
         one = build(model, triples, loss, negatives, alone)  # scaled to a mean of 1: n for this one
-        parts += float(weight) * float(value(one, one.examples).detach()) / len(weights)
+        parts += float(weight) * float(value(one, one.examples[:]).detach()) / len(weights)
     assert total == pytest.approx(parts, rel=1e-4)
 
 
