@@ -37,7 +37,7 @@ def array_on_disk(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[A
                 os.posix_fallocate(file.fileno(), 0, max(1, size))  # a disk that fills later would end the process
             return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
     except OSError as error:
-        where = tempfile.gettempdir()
+        where = tempfile.tempdir or "the folder of temporary files"  # not known where each one is full
         raise StorageError(
             f"no room for {size:,} bytes in {where} ({error.strerror})", "free space there, or set TMPDIR to elsewhere"
         ) from error

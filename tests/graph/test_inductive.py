@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,9 @@ def test_shares_that_leave_no_graph(countries: Graph) -> None:
             capse.inductive_split(countries, share=share)
     with pytest.raises(SettingsError, match="choose another share or seed"):
         capse.inductive_split(Graph.from_triples([("a", "r", "b"), ("b", "r", "c")]), share=0.5)
+
+
+def test_entities_without_facts_are_of_neither(countries: Graph) -> None:
+    few = replace(countries, train=countries.train[:50], valid=countries.valid[:0], test=countries.test[:0])
+    with pytest.raises(SettingsError, match="choose another share or seed"):
+        capse.inductive_split(few, share=0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import pickle
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from capse.arrays import array_on_disk
 from capse.errors import RunError, StorageError
 from capse.runs.tensors import FORMAT, load_tensors, save_tensors
 
@@ -166,3 +168,11 @@ def test_a_full_disk_keeps_the_old_file(path, monkeypatch):
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_table_for_which_no_disk_has_room_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "missing")])
+    with pytest.raises(StorageError, match="No usable temporary directory") as error:
+        array_on_disk((3, 2), "f4")
+    assert "TMPDIR" in error.value.remedy

@@ -149,6 +149,8 @@ def test_an_unknown_name_is_said_at_the_front(serve, run, free_address):
         {"shard": (0, 2), "facts": True},
         {"shards": ("ftp://127.0.0.1",)},
         {"shards": ("127.0.0.1:8000",)},
+        {"shards": ("http://[::1",)},
+        {"shards": ("http://127.0.0.1:80001",)},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings):

@@ -52,7 +52,9 @@ def _region(graph: Graph, wanted: int, seed: int) -> Bools:
     waiting: list[int] = []
     count = 0
     while count < wanted:
-        entity = waiting.pop(0) if waiting else next(roots)
+        entity = waiting.pop(0) if waiting else next(roots, None)
+        if entity is None:  # all that have facts are inside
+            break
         ends = facts.around(entity)[:, [HEAD, TAIL]].ravel()
         near = rng.permutation(np.unique(ends[~inside[ends]]))[:_MOST]
         inside[near] = True

@@ -63,7 +63,7 @@ class ServiceSettings:
         if self.facts:
             raise SettingsError("--facts is given with shards", "shards know the run's own facts alone: leave it out")
         for address in self.shards:
-            if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).hostname:
+            if not _is_address(address):
                 raise SettingsError(f"--shards is {address!r}", "give addresses, such as http://127.0.0.1:8001")
 
     def _check_trial(self) -> None:
@@ -90,6 +90,14 @@ class ServiceSettings:
     def needs_keys(self) -> bool:
         """Whoever can be reached from other machines asks for keys."""
         return self.require_keys or not is_loopback(self.host)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of brackets that do not close, or of a port that is no port
+        return False
 
 
 def shard_of(text: str) -> tuple[int, int]:

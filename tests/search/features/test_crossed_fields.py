@@ -100,3 +100,18 @@ def test_numbers_count_by_quarters_truths_as_they_are_and_rare_texts_not_at_all(
     kept = Labels.of(texts, 2)
     assert kept.texts == ("b", "a")
     assert kept.coded(texts).codes.tolist() == [1, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("silent", ["item", "request"])
+def test_a_field_that_nobody_says_is_crossed_with_nothing(log: SearchLog, silent: str) -> None:
+    name = {"item": "tags", "request": "device"}[silent]
+    nothing = TextSets.of([()] * len(log.fields.of(silent)[name]))  # type: ignore[arg-type] # a scope
+    fields = replace(log.fields, **{silent: {**log.fields.of(silent), name: nothing}})  # type: ignore[arg-type]
+    quiet = replace(log, fields=fields)
+    known = KnownFields.of(quiet)
+    for learning in (True, False):
+        found = log_features(quiet, np.arange(len(log)), log.time, known=known, learning=learning)
+        assert np.isnan(found.column("fields.request.device x item.tags")).all()
+    again = KnownFields.from_mapping(json.loads(json.dumps(known.to_mapping())))
+    shapes = [{key: one.shown.shape for key, one in of.crossings.items()} for of in (known, again)]
+    assert shapes[0] == shapes[1]

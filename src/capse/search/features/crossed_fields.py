@@ -111,9 +111,9 @@ class Crossing:
         before = (~test & (log.time < until))[log.impression]
         done = before & log.satisfied & (log.clicked_at < until)
         owner, c, i = _of_results(log, asker, item, labels)
-        span = len(labels[1])
+        size = len(labels[0]), len(labels[1])
         shown, clicked = (
-            np.bincount((c * span + i)[rows[owner]], minlength=len(labels[0]) * span).reshape(-1, span)
+            np.bincount((c * size[1] + i)[rows[owner]], minlength=size[0] * size[1]).reshape(size)
             for rows in (before, done)
         )
         return cls(*labels, clicked, shown)
