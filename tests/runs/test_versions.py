@@ -61,8 +61,10 @@ def test_whoever_opens_the_name_meanwhile_finds_a_version(versions: Versions) ->
 
     looking = threading.Thread(target=look)
     looking.start()
-    for number in range(200):
+    for number in range(20_000):  # a busy machine may leave the other thread without a turn for long
         versions.put_in_service(("0001", "0002", "0003")[number % 3], "rolled back")
+        if number >= 200 and len(seen) > 1:
+            break
     done.set()
     looking.join()
     assert seen <= {"0001", "0002", "0003"}

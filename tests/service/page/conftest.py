@@ -37,7 +37,7 @@ def address(tool, runs, tmp_path_factory):
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is there, an event loop runs, and no other test can start one
 def browser(tool):
     with tool.browsing() as browser:
         yield browser
