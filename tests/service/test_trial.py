@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 
 import pytest
@@ -14,7 +15,7 @@ from capse.service.loaded_models import fingerprint
 from capse.service.settings import ServiceSettings
 from capse.service.store import Event, KeptList, Store
 from capse.service.store.schema import lists
-from capse.service.trial import Trial
+from capse.service.trial import Trial, place
 
 NOW = 1_700_000_000
 DOCUMENTS = [f"d{number}" for number in (3, 5, 1, 8, 13, 21, 34, 55)]
@@ -66,6 +67,13 @@ def test_users_are_dealt_by_their_hash_and_stay(serve, search_run, other_run, da
     like(alone, users)
     of_b = next(user for user, arm in arms.items() if arm == "b")
     assert ask(alone, of_b)["documents"] == answers[of_b]["documents"], "the second run is served as if alone"
+
+
+def test_users_below_the_share_get_the_run_against():
+    ada = place("spring", "ada")
+    assert Trial("spring", share=ada).arm("ada") == "a"
+    assert Trial("spring", share=math.nextafter(ada, 1)).arm("ada") == "b"
+    assert not Trial("spring").interleaved
 
 
 def test_interleaved_lists_have_documents_of_both(serve, search_run, other_run, database):

@@ -6,6 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,18 @@ def test_a_log_whose_results_never_move_tells_nothing() -> None:
         PositionModel.fit(log, np.arange(len(log)))
 
 
+@pytest.mark.parametrize(("swaps", "enough"), [(9, False), (10, True)])
+def test_twenty_showings_at_a_place_are_enough_to_speak_of_it(swaps: int, enough: bool) -> None:
+    orders = [["a", "b"], ["b", "a"]] * swaps
+    records = [
+        {"time": time, "user": "ada", "query": "q", "results": order, "clicks": order[:1]}
+        for time, order in enumerate(orders)
+    ]
+    log = SearchLog.from_records(records)
+    with nullcontext() if enough else pytest.raises(DataError, match="hardly shows"):
+        assert len(PositionModel.fit(log, np.arange(len(log))).looked) == 2
+
+
 def test_propensities_are_estimated_on_the_lists_that_are_named(small: SearchLog) -> None:
     train = small.of_split("train")
     cut = PositionModel.fit(small, train).looked
@@ -189,6 +202,10 @@ def test_a_clip_that_is_none_is_refused(clip: float) -> None:
 def test_propensities_that_are_none_are_refused(model: str) -> None:
     with pytest.raises(SettingsError, match=r"bias\.model"):
         PositionBias(model)
+
+
+def test_a_click_counts_for_all_that_nobody_saw_up_to_the_clip() -> None:
+    np.testing.assert_array_equal(inverse(np.array([1.0, 0.5, 0.01]), 10.0), [1, 2, 10])
 
 
 @pytest.mark.parametrize("looked", [0.0, -0.5, math.nan, math.inf])
