@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,15 @@ def plain_rank(model, graph, triple, free, filtered):
     competes[triple[free]] = False
     true = scores[triple[free]]
     return (scores[competes] > true).sum(), (scores[competes] == true).sum()
+
+
+def test_triples_count_as_they_weigh_where_any_weighs(graph):
+    triples, model = graph.split("test"), TableModel(random_table())
+    weights = np.linspace(0, 2, len(triples), dtype=np.float32)
+    found = evaluate(model, replace(graph, weights={"test": weights}), breakdowns=False, intervals=False)
+    expected = np.average(1 / found.heads.realistic, weights=weights)
+    assert found.weighted["head"]["realistic"]["mrr"] == pytest.approx(expected)
+    assert evaluate(model, replace(graph, weights={"test": weights * 0}), intervals=False).weighted == {}
 
 
 @pytest.mark.parametrize("filtered", [True, False])

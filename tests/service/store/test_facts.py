@@ -8,8 +8,10 @@ import sys
 import threading
 
 import pytest
+from sqlalchemy import select
 
 from capse.service.store import Store
+from capse.service.store.schema import facts
 
 KENYA = ("Kenya", "borders", "Uganda")
 PERU = ("Peru", "borders", "Chile")
@@ -57,6 +59,14 @@ def test_a_fact_is_stored_once_and_the_order_is_that_of_arrival(store):
     assert store.add_facts([("A", "b", "C"), PERU]) == ["accepted", "repeated"]
     assert store.facts() == [KENYA, PERU, ("A", "b", "C")]
     assert store.fact_count() == 3
+
+
+def test_a_fact_is_kept_with_its_microsecond_and_known_again_by_the_digest_of_older_versions(store, monkeypatch):
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_123_456_789)
+    store.add_facts([KENYA])
+    with store.reading() as connection:
+        (row,) = connection.execute(select(facts.c.at, facts.c.digest))
+    assert tuple(row) == (1_700_000_000_123_456, "caf54e34214cd1abe6b6dce6e981d578")
 
 
 def test_labels_may_be_long_and_run_into_each_other(store):
