@@ -33,7 +33,7 @@ tests were written, and what had *survived* was tried again with them. *Explaine
 and `mutation.yaml` says why.
 *Open*: neither. Commits and every mutant are in `mutation.json`.
 
-**{noticed} of {all} were noticed at first, {now} of {all} are now.**
+**{noticed} of {all} were noticed at first, {now} of {all} are now.** Not tried: {untried}.
 
 """
 
