@@ -180,7 +180,7 @@ def test_the_embedded_graph():
 @pytest.mark.parametrize("record", [BENCHMARKS[name] for name in ("wn18rr", "fb15k-237")], ids=lambda r: r.name)
 def test_benchmarks_have_the_sizes_of_table_1(record):
     graph = load_graph(record.name)
-    assert (len(graph.entities), len(graph.relations)) == (record.entities, record.relations)
-    assert [len(graph.split(s)) for s in ("train", "valid", "test")] == [record.train, record.valid, record.test]
+    sizes = {"entities": len(graph.entities), "relations": len(graph.relations)}
+    assert sizes | {split: len(graph.split(split)) for split in ("train", "valid", "test")} == record.sizes
     assert not any(graph.repeated.values())
     assert graph.entities.names is not None
